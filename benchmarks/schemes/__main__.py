@@ -17,13 +17,13 @@ from pockengine.codegen.folder_cache import default_folder
 from . import search_time
 from .campaign import RANDOMS, Campaign, run
 from .evidence import criteria_table, evidence_table
-from .methods import CRITERIA, METHODS, RANDOM, TRIED, TRIED_AS_PUBLISHED
+from .methods import CRITERIA, METHODS, RANDOM, TRIED_AS_PUBLISHED, TRIES
 from .report import cells_table, schemes_table
 from .store import Result, Store
 
 DOCUMENT = ROOT / "docs" / "search.md"
 KEPT = Path(__file__).with_name("kept.jsonl")
-BESIDE_METHODS = (TRIED, TRIED_AS_PUBLISHED, RANDOM)
+BESIDE_METHODS = (*TRIES, TRIED_AS_PUBLISHED, RANDOM)
 USUALLY = (*(name for name in METHODS if name not in CRITERIA), *BESIDE_METHODS)
 SHORT = Campaign(
     models=("motion/streams",),

@@ -10,6 +10,7 @@ from benchmarks.tasks.models import Model
 from pockengine import Recipe
 from pockengine.check.speed import step_cycles
 from pockengine.compile import Planned, Request, Scope, plan_programs, space_bytes
+from pockengine.plan.budget import RESERVE
 from pockengine.search.costs.exact import NOT_COUNTED
 from pockengine.targets import get
 
@@ -72,6 +73,10 @@ class Costs:
     def program_bytes(self) -> int:
         """What the program itself takes, whatever it trains."""
         return self._plan(self.model.recipe("head")).runtime_bytes
+
+    def allowed(self, limit: int) -> int:
+        """What a recipe's `memory` says for a limit without the program itself."""
+        return limit + self.program_bytes + RESERVE
 
     def limit(self, share: float) -> int:
         """The bytes that a scheme may take: what the head takes, and this share of what full takes beyond that."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pockengine import Recipe
+from pockengine.errors import MemoryBudgetError
 from pockengine.recipe.groups import Group
 from pockengine.search import Choice, Space
 from pockengine.search.job.blocks import first_weights, most_weights
@@ -35,21 +36,22 @@ def head(setting: Setting) -> Proposal | None:
     return setting.most([lambda: setting.model.recipe("head")])
 
 
-def bias(setting: Setting) -> Proposal | None:
+def bias(setting: Setting, recompute: bool = False) -> Proposal | None:
     """The head, and of the biases (where there are none, of the scales of norms) the last that fit."""
     pattern = "*bias" if any(unit.name.endswith("bias") for unit in setting.space.units) else "*norm*"
     count = sum(fnmatchcase(unit.name, pattern) for unit in setting.space.units)
     rules = [["head", {"params": pattern, "last": last}] for last in range(1, count + 1)]
-    return setting.most([partial(setting.model.recipe, rule) for rule in rules])
+    return _most(setting, [partial(setting.model.recipe, rule) for rule in rules], recompute)
 
 
-def last(setting: Setting) -> Proposal | None:
+def last(setting: Setting, recompute: bool = False) -> Proposal | None:
     """The last parameters that fit."""
     counts = range(1, len(setting.space.units) + 1)
-    return setting.most([partial(setting.model.recipe, {"params": "*", "last": count}) for count in counts])
+    recipes = [partial(setting.model.recipe, {"params": "*", "last": count}) for count in counts]
+    return _most(setting, recipes, recompute)
 
 
-def lora(setting: Setting, rank: int = 4) -> Proposal | None:
+def lora(setting: Setting, rank: int = 4, recompute: bool = False) -> Proposal | None:
     """The head, and adapters beside the last weights that fit."""
     weights = [unit.name for unit in setting.space.units if unit.is_weight][::-1]
     adapted = [{"params": weights[1 : count + 1], "rank": rank} for count in range(1, len(weights))]
@@ -57,7 +59,7 @@ def lora(setting: Setting, rank: int = 4) -> Proposal | None:
     def recipe(adapters: dict[str, Any]) -> Recipe:
         return _careful(setting.model.recipe("head", lora=adapters))
 
-    return setting.most([partial(recipe, one) for one in adapted])
+    return _most(setting, [partial(recipe, one) for one in adapted], recompute)
 
 
 def published(setting: Setting) -> Proposal | None:
@@ -66,10 +68,15 @@ def published(setting: Setting) -> Proposal | None:
     return None if rules is None else setting.most([partial(setting.model.recipe, rules)])
 
 
-def blocks(setting: Setting, growing: Callable[[Space], list[Choice]]) -> Proposal | None:
+def blocks(setting: Setting, growing: Callable[[Space], list[Choice]], recompute: bool = False) -> Proposal | None:
     """Weights and biases of as many of the last blocks as fit, in a published form; None where there are no blocks."""
     choices = growing(setting.space)
-    return setting.most([partial(setting.space.recipe, choice) for choice in choices])
+    return _most(setting, [partial(setting.space.recipe, choice) for choice in choices], recompute)
+
+
+def _most(setting: Setting, recipes: Sequence[Callable[[], Recipe]], recompute: bool) -> Proposal | None:
+    """The last that fits; with `recompute` the last that does because nodes are computed twice, if there is one."""
+    return setting.most_recomputing(recipes) if recompute else setting.most(recipes)
 
 
 def random(setting: Setting, number: int) -> Proposal | None:
@@ -90,14 +97,22 @@ def random(setting: Setting, number: int) -> Proposal | None:
 
 
 def found(
-    setting: Setting, way: str = "default", step_share: float | None = None, adapters: bool = False
+    setting: Setting,
+    way: str = "default",
+    step_share: float | None = None,
+    adapters: bool = False,
+    recompute: bool = False,
 ) -> Proposal | None:
     """What the project's search chooses from the task's own samples."""
     searching = setting.searching.with_adapters if adapters else setting.searching
     contributions = searching.contributions(setting.task, way)
     about = {"finding_seconds": contributions.seconds}
     return _fitting(
-        setting, lambda limit: searching.pick(contributions, limit, step_share), about, space=searching.space
+        setting,
+        lambda limit: searching.pick(contributions, limit, step_share, recompute),
+        about,
+        space=searching.space,
+        recompute=recompute,
     )
 
 
@@ -126,6 +141,8 @@ def found_as_published(setting: Setting) -> Proposal | None:
 
 _ATTEMPTS = 3
 """Choices, each within less memory, until one fits with its own channels."""
+_LESS = 0.05
+"""The part of the memory that the next choice goes without, where this one does not fit whatever is computed twice."""
 
 
 def _fitting(
@@ -134,6 +151,7 @@ def _fitting(
     about: Result | None = None,
     limit: int | None = None,
     space: Space | None = None,
+    recompute: bool = False,
 ) -> Proposal | None:
     """What is picked from a space, as a recipe that keeps to the memory: where its channels are named, it may take a
     little more than one that takes the largest."""
@@ -142,7 +160,13 @@ def _fitting(
         if (picked := pick(room)) is None:
             return None
         recipe = _careful((space or setting.space).recipe(picked.choice, picked.importance))
-        if (over := setting.costs.of(recipe).memory_bytes - allowed) <= 0:
+        if recompute and not setting.fits(recipe):
+            recipe = setting.recomputing(recipe)
+        try:
+            over = setting.costs.of(recipe).memory_bytes - allowed
+        except MemoryBudgetError:
+            over = round(_LESS * room)
+        if over <= 0:
             known = {"gain": picked.gain, "bound": picked.bound, "choosing_seconds": picked.seconds}
             return Proposal(recipe, {**known, **(about or {})})
         room -= over
@@ -187,18 +211,43 @@ CRITERIA: dict[str, Method] = {
 TRIED = "found-tried"
 """What is best of `CANDIDATES` when each is trained without a part of the samples, and judged by it."""
 
-CANDIDATES = ("found", "found-adapters", "found-earlier", *USUAL, *BLOCKS)
+CANDIDATES = ("found", "found-adapters", "found-earlier", "evolution", *USUAL, *BLOCKS)
+
+RECOMPUTED: dict[str, Method] = {
+    "bias-recompute": partial(bias, recompute=True),
+    "last-recompute": partial(last, recompute=True),
+    "lora-recompute": partial(lora, recompute=True),
+    "first-recompute": partial(blocks, growing=first_weights, recompute=True),
+    "most-recompute": partial(blocks, growing=most_weights, recompute=True),
+}
+"""The same, as many as fit where forward nodes are computed twice."""
+
+FOUND_RECOMPUTED: dict[str, Method] = {
+    "found-recompute": partial(found, recompute=True),
+    "found-earlier-recompute": partial(found, way="earlier", recompute=True),
+}
+"""The project's search, where nodes may be computed twice to fit."""
+
+TRIED_RECOMPUTED = "found-tried-recompute"
+"""What is best of `CANDIDATES` and of those that compute nodes twice."""
+
+TRIES: dict[str, tuple[str, ...]] = {
+    TRIED: CANDIDATES,
+    TRIED_RECOMPUTED: (*CANDIDATES, *FOUND_RECOMPUTED, *RECOMPUTED),
+}
+"""What is tried, and what of."""
 
 SEARCHED: dict[str, Method] = {
     **FOUND,
     **CRITERIA,
+    **FOUND_RECOMPUTED,
     "evolution": evolution,
     "found-as-published": found_as_published,
 }
 """What looks at samples of the task, and changes where the search does."""
 
-METHODS: dict[str, Method] = {**USUAL, **BLOCKS, "published": published, **SEARCHED}
-"""All but `full` and `random`, with which they are compared, and what is `TRIED`, which is one of them."""
+METHODS: dict[str, Method] = {**USUAL, **BLOCKS, **RECOMPUTED, "published": published, **SEARCHED}
+"""All but `full` and `random`, with which they are compared, and what is tried, which is one of them."""
 
 TRIED_AS_PUBLISHED = "found-tried-as-published"
 """The same in the memory that the published scheme takes."""

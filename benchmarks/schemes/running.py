@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from pockengine import Recipe
 from pockengine.search import Space
 
 from .costs import THREADS, Costs
-from .methods import CANDIDATES, SEARCHED, TRIED, TRIED_AS_PUBLISHED, method_of, rated_as
+from .methods import SEARCHED, TRIED_AS_PUBLISHED, TRIED_RECOMPUTED, TRIES, method_of, rated_as
 from .published import PUBLISHED
 from .searching import Searching, search_digest
 from .setting import Setting
@@ -32,8 +33,10 @@ STEPS = 400
 """Training steps of a run, of 16 samples each."""
 KEPT_FOR_RATES = 0.25
 """The share of the training samples that the learning rate is chosen by."""
-FOLDS = 2
-"""Such shares, one after the other."""
+FOLDS, FURTHER = (0, 1), (2, 3)
+"""Which such shares a rate is chosen by, and which more the schemes are that lead."""
+LEADING = 3
+"""Schemes, of those that are tried."""
 
 
 class OutOfTimeError(Exception):
@@ -149,10 +152,11 @@ class Bench:
         return None if known["recipe"] is None else Recipe.from_mapping(known["recipe"])
 
     def _chosen(self, scheme: Scheme, task: Task) -> Result:
-        if scheme.method == TRIED:
-            recipe, about = self._tried(scheme.share, task)
+        if scheme.method in TRIES:
+            recipe, about = self._tried(scheme.method, scheme.share, task)
         elif scheme.method == TRIED_AS_PUBLISHED:
-            recipe, about = self._tried(self.costs.share(self.model.recipe(PUBLISHED[self.model.name])), task)
+            share = self.costs.share(self.model.recipe(PUBLISHED[self.model.name]))
+            recipe, about = self._tried(TRIED_RECOMPUTED, share, task)
         else:
             recipe, about = self._proposed(scheme, task)
         return {
@@ -175,12 +179,19 @@ class Bench:
         proposal = method_of(scheme.method)(setting)
         return (None, {}) if proposal is None else (proposal.recipe, proposal.about)
 
-    def _tried(self, share: float, task: Task) -> tuple[Recipe | None, Result]:
+    def _tried(self, method: str, share: float, task: Task) -> tuple[Recipe | None, Result]:
         """Of several methods' schemes in this share the one that is best on parts of the first seed's training samples,
-        each at its best rate; and which it is."""
-        recipes = {name: self.recipe(Scheme(name, share), task) for name in CANDIDATES}
-        values = {name: self._rated(recipe, task)[0] for name, recipe in recipes.items() if recipe is not None}
-        name = max(values, key=lambda name: values[name])
+        each at its best rate; and which it is. The leading ones are held against each other on further parts."""
+        recipes = {name: recipe for name in TRIES[method] if (recipe := self.recipe(Scheme(name, share), task))}
+        rated = {name: self._rated(recipe, task) for name, recipe in recipes.items()}
+        leading = sorted(rated, key=lambda name: rated[name][0], reverse=True)[:LEADING]
+
+        def value(name: str) -> tuple[float, float]:
+            (accuracy, loss), number = rated[name]
+            further = self._without_folds(recipes[name], task, number, FURTHER)
+            return accuracy + further[0], loss + further[1]
+
+        name = max(leading, key=value)
         return recipes[name], {"taken": name}
 
     def _rate(self, scheme: Scheme, task: Task) -> int:
@@ -198,23 +209,23 @@ class Bench:
         """How good a scheme is, and the number of its rate: of all that are tried the one that is best on what it was
         not trained on; of equals the one with the lower loss. Each is tried without one part of the first seed's
         training samples, then without another: a rate that is chosen by so few samples alone is often the wrong one."""
-        train = self._data(task, 0).train
-        kept = round(len(train) * KEPT_FOR_RATES)
-        places = np.arange(len(train))
-
-        def value(number: int) -> tuple[float, float]:
-            accuracy = loss = 0.0
-            for fold in range(FOLDS):
-                judged = (places // kept) == fold
-                data = Data(train.at(places[~judged]), train.at(places[judged]))
-                one = self._result(recipe, task, data, Plan(self.means.steps, number))
-                accuracy += one["accuracy"]
-                loss += float("inf") if one["loss"] is None else one["loss"]
-            return accuracy, -loss
-
-        values = {number: value(number) for number in GRID}
+        values = {number: self._without_folds(recipe, task, number, FOLDS) for number in GRID}
         best = max(GRID, key=lambda number: values[number])
         return values[best], best
+
+    def _without_folds(self, recipe: Recipe, task: Task, rate: int, folds: Sequence[int]) -> tuple[float, float]:
+        """The sums of accuracy, and of the loss less than 0, of trainings without one part of the samples each, which
+        it is judged by."""
+        train = self._data(task, 0).train
+        kept, places = round(len(train) * KEPT_FOR_RATES), np.arange(len(train))
+        accuracy = loss = 0.0
+        for fold in folds:
+            judged = (places // kept) == fold
+            data = Data(train.at(places[~judged]), train.at(places[judged]))
+            one = self._result(recipe, task, data, Plan(self.means.steps, rate))
+            accuracy += one["accuracy"]
+            loss += float("inf") if one["loss"] is None else one["loss"]
+        return accuracy, -loss
 
     def _result(self, recipe: Recipe, task: Task, data: Data, plan: Plan) -> Result:
         """What is kept does not know the method: several may come to the same recipe."""
@@ -258,7 +269,7 @@ class Bench:
             head = {tensor.name for tensor in artifact.manifest.tensors if tensor.trained == "frozen"}
             head &= set(self.model.head)
             if any(not np.array_equal(start[name], self.weights[name]) for name in head):
-                artifact = pock.compile(self.model.graph(start), recipe, threads=THREADS)
+                artifact = pock.compile(self.model.graph(start), _quickest(recipe), threads=THREADS)
             self._open = _Open(text, {name: start[name] for name in head}, Trainer(artifact, THREADS))
         return self._open.trainer
 
@@ -267,7 +278,7 @@ class Bench:
         file = None if folder is None else folder / f"{digest_of(self._weights_digest, text)}.pock"
         if file is not None and file.exists():
             return pock.Artifact.open(file)
-        artifact = pock.compile(self.model.graph(self.weights), recipe, threads=THREADS)
+        artifact = pock.compile(self.model.graph(self.weights), _quickest(recipe), threads=THREADS)
         held = {tensor.name for tensor in artifact.manifest.tensors}
         if missing := set(self.model.head) - held:
             raise ValueError(f"a new head cannot begin anew where it is kept in few bits: {', '.join(sorted(missing))}")
@@ -282,9 +293,14 @@ class Bench:
             self._open = None
 
 
+def _quickest(recipe: Recipe) -> Recipe:
+    """The same without nodes that are computed twice, which gives the same numbers in less time."""
+    return recipe.with_(memory=None)
+
+
 def _version(method: str) -> str:
     """Of the search, for methods that search: these look at the task, the others only at the model."""
-    return search_digest() if method in (*SEARCHED, TRIED, TRIED_AS_PUBLISHED) else ""
+    return search_digest() if method in (*SEARCHED, *TRIES, TRIED_AS_PUBLISHED) else ""
 
 
 def _bytes(split: Split) -> bytes:

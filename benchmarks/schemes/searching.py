@@ -38,6 +38,7 @@ from pockengine.search.contributions import (
     save,
 )
 from pockengine.search.contributions.earlier import earlier_first
+from pockengine.search.costs import FittedCosts
 from pockengine.targets import get
 
 from .costs import TARGET, THREADS, Costs
@@ -204,10 +205,15 @@ class Searching:
         ]
         return replace(found[0], space=self.space, gains=tuple(rows), importance=_mean_importance(found))
 
-    def pick(self, contributions: Contributions, limit: int, step_share: float | None = None) -> Picked | None:
+    def pick(
+        self, contributions: Contributions, limit: int, step_share: float | None = None, recompute: bool = False
+    ) -> Picked | None:
         """The best choice within so many bytes, and within a share of full's step time, where one is given, or what the
-        published search finds, if it is better, as `pock search` does; None where there is none."""
+        published search finds, if it is better, as `pock search` does; with `recompute`, nodes may be computed twice
+        to fit. None where there is none."""
         chooser = self._chooser(contributions)
+        if recompute:
+            chooser.fitted = FittedCosts(self._planned(), limit + self.costs.program_bytes)
         limits = self._limits(limit, step_share)
         began = time.monotonic()
         evolved = chooser.evolved(limits)

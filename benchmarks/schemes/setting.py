@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from benchmarks.tasks.models import Model
 from benchmarks.tasks.task import Split, Task, Tensors
 from pockengine import Recipe
-from pockengine.errors import RecipeError
+from pockengine.errors import MemoryBudgetError, RecipeError
 from pockengine.recipe import resolve
 from pockengine.search import Space
 
@@ -50,28 +51,51 @@ class Setting:
 
     def fits(self, recipe: Recipe) -> bool:
         """Whether it keeps to the memory, as it is planned."""
-        return self.costs.of(recipe).memory_bytes <= self.limit
+        try:
+            return self.costs.of(recipe).memory_bytes <= self.limit
+        except MemoryBudgetError:
+            return False
+
+    def recomputing(self, recipe: Recipe) -> Recipe:
+        """The same, with forward nodes computed twice where that keeps it to the memory."""
+        return recipe.with_(memory=self.costs.allowed(self.limit))
+
+    def most_recomputing(self, recipes: Sequence[Callable[[], Recipe]]) -> Proposal | None:
+        """The last one that fits of recipes that need more and more memory, where nodes may be computed twice; None
+        where not even the first does, or where all do without that."""
+        twice = [partial(self._twice, recipe) for recipe in recipes]
+        least, most = self._first_above(recipes), len(recipes)
+        if least == most:
+            return None
+        place = _first(least, most, lambda place: not self._fits_or_trains_nothing(twice[place])) - 1
+        return self._last_of(twice[: place + 1])
+
+    def _twice(self, recipe: Callable[[], Recipe]) -> Recipe:
+        return self.recomputing(recipe())
 
     def most(self, recipes: Sequence[Callable[[], Recipe]]) -> Proposal | None:
         """The last one that fits of recipes that need more and more memory; None where not even the first does. An
         estimate says where to begin to plan."""
-
-        def fits(place: int) -> bool:
-            try:
-                return self.fits(recipes[place]())
-            except RecipeError:  # it trains nothing, or adapts nothing
-                return True
-
-        low, high = 0, len(recipes)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._seems_to_fit(recipes[middle]) else (low, middle)
-        place = low - 1
-        while place + 1 < len(recipes) and fits(place + 1):
+        place = self._first_above(recipes) - 1
+        while place + 1 < len(recipes) and self._fits_or_trains_nothing(recipes[place + 1]):
             place += 1
-        while place >= 0 and not fits(place):
+        while place >= 0 and not self._fits_or_trains_nothing(recipes[place]):
             place -= 1
-        for recipe in reversed(recipes[: place + 1]):
+        return self._last_of(recipes[: place + 1])
+
+    def _fits_or_trains_nothing(self, recipe: Callable[[], Recipe]) -> bool:
+        try:
+            return self.fits(recipe())
+        except RecipeError:  # it trains nothing, or adapts nothing
+            return True
+
+    def _first_above(self, recipes: Sequence[Callable[[], Recipe]]) -> int:
+        """The place of the first recipe that is too much, by estimate."""
+        return _first(0, len(recipes), lambda place: not self._seems_to_fit(recipes[place]))
+
+    def _last_of(self, recipes: Sequence[Callable[[], Recipe]]) -> Proposal | None:
+        """The last one that can be planned."""
+        for recipe in reversed(recipes):
             try:
                 self.fits(found := recipe())
             except RecipeError:
@@ -89,3 +113,11 @@ class Setting:
             return not any(choice) or self.searching.estimates.of(choice).peak_bytes <= whole
         except RecipeError:
             return True
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The first place from `low` on for which something holds that holds for all after it; `high` for none."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

@@ -86,7 +86,8 @@ def compile(
     progress  called with (stage, done, total); stages are STAGES
     cache     folder of compiled kernels; default: `POCK_CACHE_DIR` or the platform's cache folder
     dump      folder that receives the graph after every pass
-    memory    bytes that the whole training process may take; forward nodes are computed twice where it is needed
+    memory    bytes that the whole training process may take; forward nodes are computed twice where it is needed;
+              default: the recipe's
     pipeline  the passes, for measuring what each is worth; default: the backend's
     tune      "fast" or "full": measure how contractions are best computed, on the target; "off": a model chooses
     store     what tuning learned before; default: a file in the cache folder

@@ -42,7 +42,7 @@ class Request:
     model     the imported model, batch included in its shapes
     threads   the most threads that kernels use; None: the target's cores
     name      of the artifact; None: the model's
-    memory    bytes that the whole process may take; None: what the quickest step takes
+    memory    bytes that the whole process may take; None: what the recipe says, or what the quickest step takes
     pipeline  the passes; None: the backend's
     backend   what lowers nodes
     dump      a folder for the graph after each pass
@@ -64,6 +64,11 @@ class Request:
     scope: Scope = Scope.ALL
     dense: int | None = None
     kept: Kept | None = None
+
+    @property
+    def allowed(self) -> int | None:
+        """Bytes that the whole process may take; None where nothing says so."""
+        return self.recipe.memory if self.memory is None else self.memory
 
     @property
     def passes(self) -> Pipeline:

@@ -40,9 +40,9 @@ def plan_reduced(reduced: Reduced, backend: Backend) -> Planned:
     request = resolved.request
     lowering = Lowering(backend, request.target, resolved.threads)
     planned = plan(shape(reduced, lowering), backend)
-    if request.memory is None:
+    if request.allowed is None:
         return planned
-    memory = allowed_bytes(request.memory, lowering)
+    memory = allowed_bytes(request.allowed, lowering)
     room = Room(memory, planned.runtime_bytes)
     if peak_bytes(planned.programs, planned.spaces, room.runtime) <= memory:
         return planned

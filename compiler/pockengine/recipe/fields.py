@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import RecipeError, nearest
+from ..sizes import parse_size
 
 _KINDS = {
     bool: "true or false",
@@ -61,6 +62,16 @@ def as_count(value: object, key: str) -> int:
     if value >= 2**31:
         raise RecipeError(f"{key} must be less than {2**31}")
     return value
+
+
+def as_size(value: object, key: str) -> int:
+    """A size of memory in bytes: a whole number, or a text such as `64MiB`."""
+    size = value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, str):
+        size = parse_size(value)
+    if size is None or not 0 < size < 1 << 63:
+        raise RecipeError(f"{key} must be a size such as 64MiB or 1.5GiB, or bytes, not {describe(value)}")
+    return size
 
 
 def as_flag(value: object, key: str) -> bool:

@@ -15,7 +15,7 @@ from ..errors import RecipeError, nearest
 from ..ir import Graph
 from .augment import Augmentation, augmentations_of, refuse_mixing
 from .ema import ema_of
-from .fields import as_count, as_flag, check_keys, describe
+from .fields import as_count, as_flag, as_size, check_keys, describe
 from .frozen import Frozen, frozen_of
 from .keys import canonical, key, keys_of
 from .last_batch import last_batch_of, refuse_padding
@@ -36,6 +36,10 @@ def _optimizer(value: object, where: str) -> Optimizer:
 
 def _batch(value: object, where: str) -> int | None:
     return None if value is None else as_count(value, where)
+
+
+def _memory(value: object, where: str) -> int | None:
+    return None if value is None else as_size(value, where)
 
 
 def _batch_norm(value: object, where: str) -> str:
@@ -103,6 +107,8 @@ class Recipe:
     frozen      frozen weights in block-quantised numbers; None: as the model has them
     augment     what training changes about the samples at random, in this order
     generate    whether the artifact also generates tokens, as a causal language model does
+    memory      bytes that the training process may take, or a text such as `64MiB`: forward nodes are computed twice
+                where it takes that; None: what the quickest step takes
     """
 
     loss: tuple[Loss, ...] = key(losses_of, plain=losses_mapping)
@@ -119,6 +125,7 @@ class Recipe:
     frozen: Frozen | None = key(_frozen, None)
     augment: tuple[Augmentation, ...] = key(augmentations_of, (), always=False)
     generate: bool = key(as_flag, False, always=False)
+    memory: int | None = key(_memory, None, always=False)
 
     def __init__(
         self,
@@ -136,6 +143,7 @@ class Recipe:
         frozen: object = None,
         augment: object = (),
         generate: bool = False,
+        memory: object = None,
     ) -> None:
         """Every argument takes what the recipe file takes; without `update` everything is trained, or with `lora` the
         adapters only. Raises RecipeError."""

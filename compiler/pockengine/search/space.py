@@ -91,7 +91,7 @@ class Space:
     """Every scheme that a search may find for one model.
 
     graph  the imported model
-    base   the recipe whose loss, optimizer and batch every scheme has; its `update` is not read
+    base   the recipe whose loss, optimizer and batch every scheme has; its `update` and `memory` are not read
     units  the parameters that can be trained, in model order"""
 
     graph: Graph
@@ -103,6 +103,7 @@ class Space:
         """All that training everything would train. ranks: of adapters that may be trained beside weights, where they
         are smaller than the weight: those that `lora` of the base recipe names, or without it all that can have one.
         Raises RecipeError."""
+        base = base.with_(memory=None)
         trained = resolve(base.with_(update="full", lora=None), graph).trained()
         values = {value.name: value for value in graph.params}
         sizes = _adapter_sizes(graph, base) if ranks else {}

@@ -154,6 +154,14 @@ def _train(built, name: str, folder: Path) -> dict:
     return {**report, "weights": load_file(folder / "weights.safetensors")}
 
 
+def test_a_recipe_says_the_memory_unless_the_command_does() -> None:
+    graph, bottom = zoo.graph("bert"), bottom_of("bert")
+    said = FULL.with_(memory=bottom)
+    assert predicted_peak_bytes(within(graph, said, None)) == predicted_peak_bytes(within(graph, FULL, bottom))
+    assert within(graph, said, None).recomputed.nodes > 0
+    assert within(graph, said, 1 << 40).recomputed.nodes == 0
+
+
 def test_check_says_what_a_budget_costs() -> None:
     graph, recipe, bottom = zoo.graph("bert"), FULL, bottom_of("bert")
     told = check(graph, recipe, memory=bottom).estimate

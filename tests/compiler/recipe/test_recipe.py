@@ -100,6 +100,14 @@ def test_numbers_that_yaml_reads_as_text():
         ({"batch": 0}, ["batch", "at least 1"]),
         ({"batch": "8"}, ["batch", "a whole number"]),
         ({"batch": 2.5}, ["batch", "a whole number"]),
+        ({"memory": 0}, ["memory", "a size such as 64MiB", "0"]),
+        ({"memory": -1}, ["memory", "a size"]),
+        ({"memory": True}, ["memory", "true or false"]),
+        ({"memory": 1.5}, ["memory", "a number (1.5)"]),
+        ({"memory": "64 mebibytes"}, ["memory", "a text ('64 mebibytes')"]),
+        ({"memory": "9" * 400}, ["memory", "a size"]),
+        ({"memory": "99999999999GiB"}, ["memory", "a size"]),
+        ({"memory": 1 << 63}, ["memory", "a size"]),
         ({"batch_norm": "training"}, ["batch_norm", "'train'"]),
         ({"update": []}, ["update is empty"]),
         ({"update": 7}, ["update must be"]),
@@ -146,6 +154,14 @@ def test_not_a_mapping(text):
 def test_malformed_yaml_names_the_line():
     with pytest.raises(RecipeError, match="line 3"):
         Recipe.parse("loss: mse\nupdate: full\n  bad: [")
+
+
+@pytest.mark.parametrize(("said", "nbytes"), [("1.5MiB", 3 << 19), ("64 KiB", 1 << 16), (4096, 4096), (None, None)])
+def test_memory_is_a_size(said, nbytes):
+    recipe = Recipe("mse", memory=said)
+    assert recipe.memory == nbytes
+    assert Recipe.from_mapping(recipe.to_mapping()) == recipe
+    assert ("memory" in recipe.to_mapping()) == (nbytes is not None)
 
 
 def test_missing_file_names_a_neighbour(tmp_path):

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from ...errors import MemoryBudgetError, PockError
 from ...plan.budget import mebibytes
 from ...progress import Progress, quiet
-from ..costs import Cost, CostModel
+from ..costs import FARTHEST, Cost, CostModel
 from ..space import Choice, Space
 from .additive import Rows, lower
 from .evolution import evolve
@@ -31,6 +31,10 @@ _TRIALS = 6
 
 _NEARLY = 1.03
 """What an estimate may be above a limit there: about as wrong as estimates are."""
+
+_HALVINGS = 4
+"""Schemes of more memory that are planned where nodes may be computed twice, each half-way between what fits and what
+does not."""
 
 _UNUSED = 0.01
 """The part of a limit that may stay unused because an estimate was too high."""
@@ -55,8 +59,9 @@ class Chosen:
     gain       of the scheme, if gains add
     bound      no scheme within the limits gains more, if no option costs less than the least it cost in any company
                that was tried, and no estimate is further above the plan than the furthest of those that were planned
-    method     `exact`; `evolution` where integer programming found none; `usual` where a scheme that a person would
-               write is better; `alone` where only one parameter fits; `tried` where short trainings chose it
+    method     `exact`; `recompute` where nodes are computed twice to fit; `evolution` where integer programming found
+               none; `usual` where a scheme that a person would write is better; `alone` where only one parameter fits;
+               `tried` where short trainings chose it
     notes      sentences on what had to be repaired"""
 
     choice: Choice
@@ -80,7 +85,8 @@ class Chooser:
     gains    for each unit and option
     costs    quick estimates
     planned  what planning says: slow, and right
-    seconds  what the solution of one program may take"""
+    seconds  what the solution of one program may take
+    fitted   what planning says where nodes are computed twice to keep to the memory; None: they are not"""
 
     space: Space
     gains: Gains
@@ -89,9 +95,12 @@ class Chooser:
     seed: int = 0
     seconds: float = 20.0
     progress: Progress = quiet
+    fitted: CostModel | None = None
     _companies: dict[Choice, Problem] = field(default_factory=dict, init=False)
     _before: list[Problem] = field(default_factory=list, init=False)
     _known: dict[Choice, Chosen] = field(default_factory=dict, init=False)
+    _once: dict[Limits, list[Choice]] = field(default_factory=dict, init=False)
+    _far: dict[Choice, Chosen] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._rows = Rows(self.space, self.costs, self.gains, self.progress)
@@ -99,6 +108,10 @@ class Chooser:
     def gain(self, choice: Choice) -> float:
         """If gains add."""
         return gain_of(self.gains, choice)
+
+    def cost(self, choice: Choice) -> Cost:
+        """As planned; with nodes that are computed twice to fit, where they may be."""
+        return (self.fitted or self.planned).of(choice)
 
     def check(self, limits: Limits) -> None:
         """Raises MemoryBudgetError or PockError where nothing can be trained within the limits."""
@@ -114,13 +127,20 @@ class Chooser:
         seen = self._checked(self.estimate, "exact", limits, notes)
         if not seen:
             seen = self._checked(self._evolved, "evolution", limits, notes)
+        self._once[limits] = [made.choice for made in seen if limits.keeps(made.cost)]
+        seen += self._beyond(limits)
         others = [
-            self._planned(choice, "usual") for choice in beside if self.gain(choice) > max(map(_gain, seen), default=0)
+            self._made(choice, "usual") for choice in beside if self.gain(choice) > max(map(_gain, seen), default=0)
         ]
         fitting = [made for made in (*seen, *others) if limits.keeps(made.cost)]
         best = max(fitting, key=_gain) if fitting else self._shed(seen, limits, notes)
         best = self._grown(best, limits)
         return replace(best, bound=max(self.bound(limits), best.gain), notes=tuple(notes))
+
+    def once(self, limits: Limits) -> Choice | None:
+        """Of the schemes that `choose` came to within the limits, the one of the largest gain that is not chosen
+        because nodes are computed twice."""
+        return max(self._once.get(limits, ()), key=self.gain, default=None)
 
     def evolved(self, limits: Limits) -> Choice | None:
         """What the published search finds with the same gains and costs, as planned within the limits; None where it
@@ -173,10 +193,26 @@ class Chooser:
         self.progress("choose", _CHECKS, _CHECKS)
         return list(seen.values())
 
+    def _beyond(self, limits: Limits) -> list[Chosen]:
+        """Schemes that take more memory as they are estimated, and may keep to it where nodes are computed twice."""
+        found: list[Chosen] = []
+        if self.fitted is None or limits.memory_bytes is None:
+            return found
+        low, high = 1.0, FARTHEST
+        for step in range(_HALVINGS):
+            self.progress("choose", step, _HALVINGS)
+            factor = (low * high) ** 0.5
+            choice = self.estimate(Limits(int(limits.memory_bytes * factor), limits.step_ms))
+            if choice is None:
+                break
+            found.append(self._made(choice, "recompute"))
+            low, high = (factor, high) if limits.keeps(found[-1].cost) else (low, factor)
+        return found
+
     def bound(self, limits: Limits) -> float:
         """No scheme within the limits gains more: see Chosen."""
         problem = lower([self._problem(self.space.full), *self._companies.values(), *self._before])
-        errors = [_error(made) for made in self._known.values()]
+        errors = [_error(made) for made in (*self._known.values(), *self._far.values())]
         above = limits.shifted(max(0, *(nbytes for nbytes, _ in errors)), max(0.0, *(ms for _, ms in errors)))
         return solve(problem.with_limits(self._rows.limits(above)), self.seconds).bound
 
@@ -279,6 +315,14 @@ class Chooser:
             gain = self.gain(choice)
             self._known[choice] = Chosen(choice, self.planned.of(choice), self.costs.of(choice), gain, gain, method)
         return replace(self._known[choice], method=method)
+
+    def _made(self, choice: Choice, method: str) -> Chosen:
+        """Planned, with nodes that are computed twice to fit, where they may be."""
+        made = self._planned(choice, method)
+        cost = self.cost(choice)
+        if cost != made.cost:
+            made = self._far[choice] = replace(made, cost=cost)
+        return made
 
     def _shed(self, seen: Sequence[Chosen], limits: Limits, notes: list[str]) -> Chosen:
         """Units are taken out of the last scheme until planning says that it fits; else the best single unit."""

@@ -2,6 +2,6 @@
 
 from .cost import Cost, CostModel, Parts
 from .estimator import Costs, learned
-from .exact import ExactCosts
+from .exact import FARTHEST, ExactCosts, FittedCosts
 
-__all__ = ["Cost", "CostModel", "Costs", "ExactCosts", "Parts", "learned"]
+__all__ = ["FARTHEST", "Cost", "CostModel", "Costs", "ExactCosts", "FittedCosts", "Parts", "learned"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...check.speed import clock_of, step_cycles
 from ...codegen import backends
 from ...codegen.backend import Backend
 from ...compile import Request, Scope, plan_programs, predicted_peak_bytes
+from ...errors import MemoryBudgetError
+from ...plan.budget import RESERVE
 from ...progress import Progress, quiet
 from ...targets import Target
 from ..space import Choice, Space
@@ -13,6 +17,9 @@ from .cost import Cost
 
 NOT_COUNTED = 0
 """Stands for the number of dense backward nodes, which no cost needs and which takes a differentiation to count."""
+
+FARTHEST = 3.0
+"""How far above the memory the quickest step may be, as a factor, where computing nodes twice is tried."""
 
 
 class ExactCosts:
@@ -45,12 +52,46 @@ class ExactCosts:
             self._known[choice] = self._cost(choice)
         return self._known[choice]
 
+    def within(self, choice: Choice, memory: int) -> Cost | None:
+        """Of the step that computes forward nodes twice to keep its peak to so many bytes; None where there is none."""
+        try:
+            return self._planned(replace(self._request(choice), memory=memory + RESERVE))
+        except MemoryBudgetError:
+            return None
+
     def _cost(self, choice: Choice) -> Cost:
-        planned = plan_programs(self._request(choice))
+        return self._planned(self._request(choice))
+
+    def _planned(self, request: Request) -> Cost:
+        planned = plan_programs(request)
         return Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)
 
     def _request(self, choice: Choice) -> Request:
         return request_of(self.space, choice, self.target, self.threads, self._progress, self._backend)
+
+
+class FittedCosts:
+    """Costs of steps that compute forward nodes twice where that keeps their peak to so many bytes; of all others what
+    the quickest step takes."""
+
+    def __init__(self, quickest: ExactCosts, memory: int) -> None:
+        self.quickest, self.memory = quickest, memory
+        self._fitted: dict[Choice, Cost | None] = {}
+
+    def of(self, choice: Choice) -> Cost:
+        """Raises as ExactCosts does."""
+        return self._within(choice) or self.quickest.of(choice)
+
+    def recomputes(self, choice: Choice) -> bool:
+        """Whether it keeps to the memory only because nodes are computed twice."""
+        return self._within(choice) is not None
+
+    def _within(self, choice: Choice) -> Cost | None:
+        if not self.memory < self.quickest.of(choice).peak_bytes <= FARTHEST * self.memory:
+            return None
+        if choice not in self._fitted:
+            self._fitted[choice] = self.quickest.within(choice, self.memory)
+        return self._fitted[choice]
 
 
 def request_of(

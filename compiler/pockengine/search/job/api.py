@@ -41,6 +41,7 @@ def search(
     folder: str | os.PathLike[str] | None = None,
     lr_steps: int = 0,
     tries: bool = False,
+    recompute: bool = False,
     confirm: int = 0,
     ranks: Sequence[int] = (),
     progress: Progress = quiet,
@@ -65,6 +66,8 @@ def search(
     folder     keeps results as they come, so that the same call goes on where one was ended
     lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
     tries      train usual schemes that fit, too, each at its best rates, and take what is best; needs `lr_steps`
+    recompute  count as within `memory` what keeps to it only where forward nodes are computed twice; the recipe says
+               `memory` then
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)
@@ -80,4 +83,4 @@ def search(
     request = SearchRequest(graph, recipe, data, device, Limits(memory, step_ms), eval_data, method, channels)
     request = replace(request, minutes=minutes, seed=seed, threads=threads, lr_steps=lr_steps, confirm=confirm)
     request = replace(request, ranks=tuple(ranks), prefer=Preference(prefer), folder=kept, energy=energy, tries=tries)
-    return run(replace(request, progress=progress))
+    return run(replace(request, recompute=recompute, progress=progress))

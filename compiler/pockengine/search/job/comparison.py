@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...errors import RecipeError
 from ...recipe import resolve
@@ -62,13 +62,22 @@ def adapted_last(space: Space, rank: int) -> list[Choice]:
 
 
 def _most(choices: Sequence[Choice], chooser: Chooser, limits: Limits) -> int:
-    """How many of choices that take ever more fit: by estimates, then as planned."""
-    low, high = 0, len(choices)
+    """How many of choices that take ever more fit: by estimates, then as planned; where nodes may be computed twice to
+    fit, by plans."""
+    most = _last(len(choices), lambda count: limits.keeps(chooser.costs.of(choices[count - 1])))
+    if chooser.fitted is not None:
+        most = _last(len(choices), lambda count: limits.keeps(chooser.cost(choices[count - 1])), least=most)
+    while most and not limits.keeps(chooser.cost(choices[most - 1])):
+        most -= 1
+    return most
+
+
+def _last(most: int, holds: Callable[[int], bool], least: int = 0) -> int:
+    """The largest number up to `most` for which something holds that holds for all below it; it does for `least`."""
+    low, high = least, most
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if limits.keeps(chooser.costs.of(choices[middle - 1])) else (low, middle - 1)
-    while low and not limits.keeps(chooser.planned.of(choices[low - 1])):
-        low -= 1
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
     return low
 
 

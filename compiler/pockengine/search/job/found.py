@@ -16,8 +16,9 @@ AT_RATES = "rates"
 """The name among the compared schemes of the found one, trained at the learning rates that were found for it."""
 
 
-GAINS, EARLIER = "gains", "earlier"
-"""The names of what is tried beside usual schemes: of the largest gain, and what is earliest in the model."""
+GAINS, ONCE, EARLIER = "gains", "once", "earlier"
+"""The names of what is tried beside usual schemes: of the largest gain; of that without nodes that are computed twice;
+and what is earliest in the model."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ class SearchRequest:
     confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
     progress   called with (stage, done, total)
     energy     what the device draws, and the limit of a step's energy; None: nothing is known of it
+    recompute  count as within the limit of memory what keeps to it only where forward nodes are computed twice
     ranks      of low-rank adapters that may be trained beside weights; none: no adapters"""
 
     graph: Graph
@@ -65,6 +66,7 @@ class SearchRequest:
     energy: Energy | None = None
     ranks: tuple[int, ...] = ()
     tries: bool = False
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -76,6 +78,8 @@ class SearchRequest:
                 raise PockError(f"{name} is a number of steps, so it cannot be {getattr(self, name)}")
         if self.tries and not self.lr_steps:
             raise PockError("schemes are tried at learning rates that are looked for: give lr_steps, too")
+        if self.recompute and self.limits.memory_bytes is None:
+            raise PockError("nodes are computed twice to keep to a limit of memory: give one, or leave recompute out")
         if self.eval_data is None and (self.method == "measured" or self.confirm):
             wanted = "measuring contributions" if self.method == "measured" else "confirming a scheme"
             raise PockError(f"{wanted} needs samples that were held out: give --eval-data")

@@ -11,7 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from ...codegen.files import write_whole
+from ...plan.budget import RESERVE
 from ...progress import Progress
+from ...recipe import Recipe
 from ...recipe.optimizer import optimizer_mapping
 from ..choosing import Chooser, Chosen, Point, Preference, front, preferred
 from ..contributions import Contributions, Work, channel_importance, fisher, gradient_ratio, load, measure, save
@@ -19,20 +21,22 @@ from ..contributions.earlier import earlier_first
 from ..contributions.kept import Journal
 from ..contributions.trainer import Trainer
 from ..contributions.work import Clock, identity_of
-from ..costs import Costs
+from ..costs import Costs, FittedCosts
 from ..rates import RateGroups, find_rates
 from ..space import Choice, Space
 from ..writing import few_rules, recipe_text
 from .comments import comments_of
 from .comparison import schemes_of, trained_numbers
 from .data import Data, checked_data
-from .found import AT_RATES, EARLIER, GAINS, Compared, Found, LayerRow, Training, UnitRow
+from .found import AT_RATES, EARLIER, GAINS, ONCE, Compared, Found, LayerRow, Training, UnitRow
 from .request import SearchRequest
 from .trying import Tried, best_of, try_schemes
 from .whole import WholeCosts
 
 CONFIRMING_SEEDS = 3
 """Orders of samples in which each scheme is trained to confirm it."""
+
+_TWICE = "to keep to the memory, forward nodes are computed twice, as `memory` says"
 
 
 def run(request: SearchRequest) -> Found:
@@ -130,6 +134,8 @@ class _Search:
         said = {"target": repr(target), "prefer": request.prefer, "energy": repr(request.energy)}
         if request.tries:
             settings["tries"] = request.lr_steps
+        if request.recompute:
+            settings["recompute"] = 1
         return self.work.kept("found.json", self._identity(minutes=request.minutes, **settings, **said))
 
     def _found(self, contributions: Contributions) -> Found:
@@ -138,6 +144,8 @@ class _Search:
             costs = Costs(space, request.target, self.threads, progress=request.progress)
         planned = WholeCosts(space, request.target, self.threads)
         chooser = Chooser(space, contributions.gains, costs, planned, request.seed, progress=request.progress)
+        if request.recompute and request.limits.memory_bytes is not None:
+            chooser.fitted = FittedCosts(planned, request.limits.memory_bytes)
         chooser.check(request.limits)
         with self._timed("comparing"):
             named = schemes_of(space, chooser, request.limits)
@@ -151,6 +159,9 @@ class _Search:
         if request.tries:
             with self._timed("trying"):
                 chosen, named, tried = self._tried(chooser, chosen, named, contributions)
+        memory = _memory(chooser, chosen.choice)
+        if memory is not None:
+            chosen = replace(chosen, notes=(*chosen.notes, _TWICE))
         compared = _compared(chooser, {"found": chosen.choice, **named}, tried, request.progress)
         found = Found(
             model=request.graph.name,
@@ -172,6 +183,7 @@ class _Search:
             rates=tried["found"].rates if tried else None,
         )
         recipe = tried["found"].recipe if tried else few_rules(space, chosen.choice, contributions.importance)
+        recipe = recipe.with_(memory=memory)
         found = replace(found, recipe=recipe_text(recipe, comments_of(found)))
         if (file := self._file) is not None:
             write_whole(file, [json.dumps(found.to_mapping()).encode()])
@@ -186,13 +198,15 @@ class _Search:
         if request.prefer is not Preference.ACCURACY:
             limits = limits.within(chosen.cost)
         named = {GAINS: chosen.choice, **named}
-        fitting = {name: choice for name, choice in named.items() if limits.keeps(chooser.planned.of(choice))}
+        if request.recompute and (once := chooser.once(limits)) is not None:
+            named[ONCE] = once
+        fitting = {name: choice for name, choice in named.items() if limits.keeps(chooser.cost(choice))}
         tried = try_schemes(space, fitting, contributions.importance, self.data, request.lr_steps, self.work)
         best = best_of(tried)
         if named[best] != chosen.choice:
             choice = named[best]
             note = f"trained for {request.lr_steps} steps, '{best}' was better than the scheme of the largest gain"
-            cost, estimated = chooser.planned.of(choice), chooser.costs.of(choice)
+            cost, estimated = chooser.cost(choice), chooser.costs.of(choice)
             gain = chooser.gain(choice)
             chosen = Chosen(choice, cost, estimated, gain, chosen.bound, "tried", (*chosen.notes, note))
         return chosen, named, {"found": tried[best], **tried}
@@ -203,6 +217,7 @@ class _Search:
         with self._timed("rates"):
             recipe = few_rules(self.space, choice, contributions.importance)
             rates, recipe = find_rates(self.space, choice, recipe, self.data, self.request.lr_steps, self.work)
+            recipe = recipe.with_(memory=Recipe.parse(found.recipe).memory)
         found = replace(found, rates=rates, seconds={**found.seconds, **self.seconds})
         return replace(found, recipe=recipe_text(recipe, comments_of(found)))
 
@@ -263,11 +278,17 @@ def _compared(
     rows = []
     for done, (name, choice) in enumerate(named.items()):
         progress("compare", done, len(named))
-        cost, gain = chooser.planned.of(choice), chooser.gain(choice)
+        cost, gain = chooser.cost(choice), chooser.gain(choice)
         loss = tried[name].rates.loss if name in tried else None
         rows.append(Compared(name, choice, cost, gain, trained_numbers(chooser.space, choice), loss=loss))
     progress("compare", len(named), len(named))
     return tuple(rows)
+
+
+def _memory(chooser: Chooser, choice: Choice) -> int | None:
+    """What a recipe has to say for nodes to be computed twice, where its scheme fits no other way."""
+    fitted = chooser.fitted
+    return fitted.memory + RESERVE if isinstance(fitted, FittedCosts) and fitted.recomputes(choice) else None
 
 
 def _preferred(chooser: Chooser, request: SearchRequest, usual: Sequence[Choice]) -> tuple[Chosen, tuple[Point, ...]]:

@@ -9,9 +9,10 @@ from pockengine.check.speed import CLOCKS, clock_of, fitted_clock
 from pockengine.compile import Request, Scope, plan_programs, predicted_peak_bytes
 from pockengine.errors import RecipeError
 from pockengine.search import Costs, ExactCosts
+from pockengine.search.costs import FittedCosts
 from pockengine.targets import all as all_targets
 from pockengine.targets import get
-from tests.compiler.search.models import perceptron, space_of
+from tests.compiler.search.models import bottlenecks, perceptron, space_of
 
 PI = get("raspberry-pi-4")
 
@@ -46,6 +47,26 @@ def test_nothing_trained_is_refused() -> None:
     space = space_of(perceptron())
     with pytest.raises(RecipeError, match="empty"):
         ExactCosts(space, PI).of(space.frozen)
+
+
+def test_nodes_are_computed_twice_where_that_keeps_to_the_memory() -> None:
+    space = space_of(bottlenecks())
+    quickest = ExactCosts(space, PI, 1)
+    full = quickest.of(space.full)
+    memory = round(0.9 * full.peak_bytes)
+    fitted = FittedCosts(quickest, memory)
+    assert fitted.recomputes(space.full)
+    assert fitted.of(space.full).peak_bytes <= memory and fitted.of(space.full).step_ms > full.step_ms
+    head = (*space.frozen[:-2], 1, 1)
+    assert fitted.of(head) == quickest.of(head) and not fitted.recomputes(head), "it fits as it is"
+
+
+@pytest.mark.parametrize("part", [0.9, 0.2])
+def test_what_fits_no_way_costs_what_the_quickest_step_takes(part: float) -> None:
+    space = space_of(perceptron())
+    quickest = ExactCosts(space, PI, 1)
+    fitted = FittedCosts(quickest, round(part * quickest.of(space.full).peak_bytes))
+    assert fitted.of(space.full) == quickest.of(space.full) and not fitted.recomputes(space.full)
 
 
 def test_every_device_has_a_clock() -> None:

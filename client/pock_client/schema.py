@@ -2342,6 +2342,7 @@ class Search(Struct, frozen=True, kw_only=True):
     channels: SearchChannels | None = None
     lr_steps: int | None = None
     tries: bool | None = None
+    recompute: bool | None = None
     ranks: list[int] = field(default_factory=list)
 
 
@@ -2377,6 +2378,8 @@ class SearchIn(Struct, frozen=True, kw_only=True):
     """Steps of each short training that finds learning rates; 0: the recipe's stay."""
     tries: bool | UnsetType = UNSET
     """Train what else fits, too, each at its best learning rates, and take the best; needs `lr_steps`."""
+    recompute: bool | UnsetType = UNSET
+    """What fits because forward nodes are computed twice counts, too; needs `memory_bytes`."""
     confirm: int | UnsetType = UNSET
     """Steps of short trainings that compare what was found; 0: none."""
     ranks: list[int] | UnsetType = UNSET

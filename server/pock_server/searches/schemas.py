@@ -94,6 +94,10 @@ class SearchIn(BaseModel):
         default=False,
         description="Train what else fits, too, each at its best learning rates, and take the best; needs `lr_steps`.",
     )
+    recompute: bool = Field(
+        default=False,
+        description="What fits because forward nodes are computed twice counts, too; needs `memory_bytes`.",
+    )
     confirm: int = Field(
         default=0, ge=0, le=MOST_STEPS, description="Steps of short trainings that compare what was found; 0: none."
     )
@@ -114,6 +118,8 @@ class SearchIn(BaseModel):
             raise ValueError("measured and confirm need data that were held out: give eval_dataset_id")
         if self.tries and not self.lr_steps:
             raise ValueError("schemes are tried at learning rates that are looked for: give lr_steps")
+        if self.recompute and self.memory_bytes is None:
+            raise ValueError("nodes are computed twice to keep to a limit of memory: give memory_bytes")
         if self.ranks and self.method != SearchMethod.FISHER:
             raise ValueError("what adapters bring is known by fisher only: leave ranks out, or method")
         if self.joules is not None and self.watts is None:
@@ -160,6 +166,7 @@ class SearchOut(BaseModel):
     minutes: float
     lr_steps: int
     tries: bool
+    recompute: bool
     confirm: int
     ranks: list[int]
     seed: int

@@ -36,7 +36,7 @@ from pock_server.targets.service import Compiler
 
 _UNLISTED = -1
 """The version of builds that are not listed: their names are nobody's."""
-_LATER = {"channels", "joules", "watts", "lr_steps", "ranks", "tries"}
+_LATER = {"channels", "joules", "watts", "lr_steps", "ranks", "tries", "recompute"}
 _NOT_ASKED = {name: SearchIn.model_fields[name].default for name in _LATER}
 
 

@@ -91,6 +91,7 @@ def test_a_search_is_no_build(shared: Server) -> None:
         ({"ranks": [1, 2, 3, 4, 5]}, 422, 1006, "ranks"),
         ({"ranks": [4], "method": "gradient"}, 422, 1006, "fisher"),
         ({"tries": True}, 422, 1006, "lr_steps"),
+        ({"recompute": True}, 422, 1006, "memory_bytes"),
         ({"channels": "largest"}, 422, 1006, "channels"),
         ({"recipe": {}, "recipe_id": UNKNOWN}, 422, 1006, "not both"),
         ({"recipe": "a: *b"}, 422, None, "alias"),
@@ -242,10 +243,12 @@ def test_a_task_is_told_what_to_search(server: Server, person: Person) -> None:
 
 def test_what_came_later_is_told_where_it_was_asked_for(server: Server, person: Person) -> None:
     later = {"channels": "gradient", "joules": 1.5, "watts": 6.0, "lr_steps": 20, "ranks": [4, 16], "tries": True}
-    plain = order(person)
+    later["recompute"] = True
+    plain = order(person, memory_bytes=1 << 20)
     for changes in ({}, later):
         shown = person.post("/searches", {**plain, **changes}).json()
         never: dict[str, Any] = {"joules": None, "watts": None, "lr_steps": 0, "ranks": [], "tries": False}
+        never["recompute"] = False
         expected = {"channels": "activation", **never, **changes}
         assert {name: shown[name] for name in later} == expected
         claim = claim_next(server.services)

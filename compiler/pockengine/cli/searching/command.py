@@ -67,6 +67,9 @@ FindRates = Annotated[
 Try = Annotated[
     bool, typer.Option("--try", help="Train what else fits, too, each at its best learning rates, and take the best.")
 ]
+Recompute = Annotated[
+    bool, typer.Option("--recompute", help="What fits because forward nodes are computed twice counts, too.")
+]
 RateSteps = Annotated[
     int, typer.Option("--lr-steps", metavar="STEPS", min=1, help="Of each short training that --lr does.")
 ]
@@ -101,6 +104,7 @@ def search_command(
     lr: FindRates = False,
     lr_steps: RateSteps = 60,
     tries: Try = False,
+    recompute: Recompute = False,
     confirm: Confirm = 0,
     report: Report = None,
     json: Json = False,
@@ -132,6 +136,7 @@ def search_command(
         resume,
         lr_steps if lr or tries else 0,
         tries,
+        recompute,
         confirm,
         report,
         import_losses,

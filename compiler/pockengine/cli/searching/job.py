@@ -49,6 +49,7 @@ class SearchOptions:
     resume: Path | None
     lr_steps: int
     tries: bool
+    recompute: bool
     confirm: int
     report: Path | None
     import_losses: bool = False
@@ -89,6 +90,7 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
             folder=options.resume,
             lr_steps=options.lr_steps,
             tries=options.tries,
+            recompute=options.recompute,
             confirm=options.confirm,
             progress=report,
         )

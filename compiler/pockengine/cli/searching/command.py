@@ -113,6 +113,7 @@ def search_command(
     """Find which parameters to train within limits of memory and time, and write the recipe that does it."""
     from . import job
 
+    limits = (memory, step_ms, energy, power, minutes)
     options = job.SearchOptions(
         model,
         data,
@@ -120,11 +121,7 @@ def search_command(
         eval_data,
         recipe,
         target,
-        memory,
-        step_ms,
-        energy,
-        power,
-        minutes,
+        *limits,
         method,
         channels,
         prefer,

@@ -17,6 +17,7 @@ from ...recipe import Recipe
 from ...targets import Target, get
 
 if TYPE_CHECKING:
+    from ..choosing import Preference
     from .data import Data
     from .found import Found
 
@@ -66,21 +67,26 @@ def search(
     folder     keeps results as they come, so that the same call goes on where one was ended
     lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
     tries      train usual schemes that fit, too, each at its best rates, and take what is best; needs `lr_steps`
-    recompute  count as within `memory` what keeps to it only where forward nodes are computed twice; the recipe says
-               `memory` then
+    recompute  what fits because forward nodes are computed twice counts, too; needs `memory`
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)
 
     Raises DataError, MemoryBudgetError, PockError, RecipeError, UnsupportedOperatorError, TargetError."""
-    from ..choosing import Limits, Preference
+    from ..choosing import Limits
     from . import Energy, SearchRequest, run
 
-    if prefer not in list(Preference):
-        raise PockError(f"nothing prefers '{prefer}'{nearest(prefer, Preference)}")
     device = get(target) if isinstance(target, str) else target
     energy, kept = Energy.of(joules, watts, device.name), None if folder is None else Path(folder)
     request = SearchRequest(graph, recipe, data, device, Limits(memory, step_ms), eval_data, method, channels)
     request = replace(request, minutes=minutes, seed=seed, threads=threads, lr_steps=lr_steps, confirm=confirm)
-    request = replace(request, ranks=tuple(ranks), prefer=Preference(prefer), folder=kept, energy=energy, tries=tries)
+    request = replace(request, ranks=tuple(ranks), prefer=_preference(prefer), folder=kept, energy=energy, tries=tries)
     return run(replace(request, recompute=recompute, progress=progress))
+
+
+def _preference(name: str) -> Preference:
+    from ..choosing import Preference
+
+    if name not in list(Preference):
+        raise PockError(f"nothing prefers '{name}'{nearest(name, Preference)}")
+    return Preference(name)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..figures import memory, milliseconds
-from ..job.found import AT_RATES, EARLIER, GAINS, Found, LayerRow, UnitRow
+from ..job.found import AT_RATES, EARLIER, GAINS, ONCE, Found, LayerRow, UnitRow
 
 _COUNTED = {
     "last": "the last {} parameters",
@@ -29,6 +29,7 @@ def scheme_words(name: str) -> str:
         "bias": "the biases",
         "evolved": "found by evolution",
         GAINS: "the largest gain",
+        ONCE: "the largest gain, nothing computed twice",
         EARLIER: "earliest first",
     }
     return known.get(name, name)

@@ -36,12 +36,12 @@ def head(setting: Setting) -> Proposal | None:
     return setting.most([lambda: setting.model.recipe("head")])
 
 
-def bias(setting: Setting, recompute: bool = False) -> Proposal | None:
+def bias(setting: Setting) -> Proposal | None:
     """The head, and of the biases (where there are none, of the scales of norms) the last that fit."""
     pattern = "*bias" if any(unit.name.endswith("bias") for unit in setting.space.units) else "*norm*"
     count = sum(fnmatchcase(unit.name, pattern) for unit in setting.space.units)
     rules = [["head", {"params": pattern, "last": last}] for last in range(1, count + 1)]
-    return _most(setting, [partial(setting.model.recipe, rule) for rule in rules], recompute)
+    return setting.most([partial(setting.model.recipe, rule) for rule in rules])
 
 
 def last(setting: Setting, recompute: bool = False) -> Proposal | None:
@@ -51,7 +51,7 @@ def last(setting: Setting, recompute: bool = False) -> Proposal | None:
     return _most(setting, recipes, recompute)
 
 
-def lora(setting: Setting, rank: int = 4, recompute: bool = False) -> Proposal | None:
+def lora(setting: Setting, rank: int = 4) -> Proposal | None:
     """The head, and adapters beside the last weights that fit."""
     weights = [unit.name for unit in setting.space.units if unit.is_weight][::-1]
     adapted = [{"params": weights[1 : count + 1], "rank": rank} for count in range(1, len(weights))]
@@ -59,7 +59,7 @@ def lora(setting: Setting, rank: int = 4, recompute: bool = False) -> Proposal |
     def recipe(adapters: dict[str, Any]) -> Recipe:
         return _careful(setting.model.recipe("head", lora=adapters))
 
-    return _most(setting, [partial(recipe, one) for one in adapted], recompute)
+    return setting.most([partial(recipe, one) for one in adapted])
 
 
 def published(setting: Setting) -> Proposal | None:
@@ -214,13 +214,12 @@ TRIED = "found-tried"
 CANDIDATES = ("found", "found-adapters", "found-earlier", "evolution", *USUAL, *BLOCKS)
 
 RECOMPUTED: dict[str, Method] = {
-    "bias-recompute": partial(bias, recompute=True),
     "last-recompute": partial(last, recompute=True),
-    "lora-recompute": partial(lora, recompute=True),
     "first-recompute": partial(blocks, growing=first_weights, recompute=True),
     "most-recompute": partial(blocks, growing=most_weights, recompute=True),
 }
-"""The same, as many as fit where forward nodes are computed twice."""
+"""The strongest of what a person would write and the published forms: as many as fit where forward nodes are computed
+twice."""
 
 FOUND_RECOMPUTED: dict[str, Method] = {
     "found-recompute": partial(found, recompute=True),

@@ -142,6 +142,7 @@ class Searching:
     ) -> None:
         self.model, self.costs, self.weights, self.folder, self.ranks = model, costs, weights, folder, ranks
         self._contributions = cache(self._found)
+        self._evolved = cache(self._evolution)
 
     @cached_property
     def with_adapters(self) -> Searching:
@@ -215,25 +216,28 @@ class Searching:
         if recompute:
             chooser.fitted = FittedCosts(self._planned(), limit + self.costs.program_bytes)
         limits = self._limits(limit, step_share)
+        evolved, evolving = self._evolved(contributions, limits)
         began = time.monotonic()
-        evolved = chooser.evolved(limits)
         try:
             chosen = chooser.choose(limits, [] if evolved is None else [evolved])
         except MemoryBudgetError:
             return None
-        seconds = time.monotonic() - began
+        seconds = evolving + time.monotonic() - began
         return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound, seconds)
 
     def evolved(self, contributions: Contributions, limit: int) -> Picked | None:
         """What the published search comes to with the same contributions, costs and limit."""
-        chooser = self._chooser(contributions)
-        began = time.monotonic()
-        choice = chooser.evolved(self._limits(limit, None))
-        seconds = time.monotonic() - began
+        choice, seconds = self._evolved(contributions, self._limits(limit, None))
         if choice is None:
             return None
         gain = gain_of(contributions.gains, choice)
         return Picked(choice, contributions.importance, gain, gain, seconds)
+
+    def _evolution(self, contributions: Contributions, limits: Limits) -> tuple[Choice | None, float]:
+        """What the published search comes to, and the seconds that it takes."""
+        began = time.monotonic()
+        choice = self._chooser(contributions).evolved(limits)
+        return choice, time.monotonic() - began
 
     def _chooser(self, contributions: Contributions) -> Chooser:
         return Chooser(self.space, contributions.gains, self.estimates, self._planned())

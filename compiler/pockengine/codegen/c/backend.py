@@ -191,8 +191,8 @@ class CBackend:
         return CMeasurer(target, threads, cache)
 
     def checkable(self, node: Node) -> bool:
-        """See measure/trials.py."""
-        from .measure.trials import is_checkable
+        """See native/measure/trials.py."""
+        from ..native.measure.trials import is_checkable
 
         return is_checkable(node.outputs)
 
@@ -205,8 +205,8 @@ class CBackend:
         cache: Path | None,
         progress: Progress,
     ) -> PackedTrials:
-        """See measure/trials.py."""
-        from .measure.trials import pack
+        """See native/measure/trials.py."""
+        from ..native.measure.trials import pack
 
         return pack(trials, target, threads, limits, cache, progress)
 

@@ -53,6 +53,8 @@ _EXECUTABLE_ONLY = (
     "main.c", "job.c", "train.c", "validate.c", "evaluate.c", "bench.c", "generate.c", "options.c", "checkpoint.c",
     "dataset.c", "feed.c", "order.c", "split.c",
 )  # fmt: skip
+_MEASURING = ("core.c", "threads.c", "error.c", "device.c")
+"""What every measuring program has of the runtime."""
 _STATIC = {"linux": ("-static",), "macos": ()}
 _LIBRARIES = ("-lpthread", "-lm")
 _DYNAMIC = {"linux": (*_LIBRARIES, "-ldl"), "macos": _LIBRARIES}
@@ -191,18 +193,21 @@ def link_measurement(
     target: Target,
     cache: Path | None = None,
     runtime: tuple[str, ...] = (),
+    device: DeviceRuntime | None = None,
 ) -> bytes:
     """The program that measures kernels on a target: kernels, tables and the sources and headers `own` (by file name),
-    over the runtime's core and threads, and what else it names of the runtime's sources."""
+    over the runtime's core, threads and device, and what else it names of the runtime's sources."""
     flags = (*_COMMON, *_HOSTED, *_tiles(target))
-    headers = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
-    headers |= {name: text for name, text in own.items() if name.endswith(".h")}
-    sources = {name: (RUNTIME / name).read_text("utf-8") for name in ("core.c", "threads.c", "error.c", *runtime)}
-    sources |= {name: text for name, text in own.items() if name.endswith(".c")}
-    units = [_Unit(name, text, headers, target.triple, target.mcpu, flags) for name, text in sources.items()]
-    linker = ("-s", "-Wl,--gc-sections", *_STATIC[target.os])
+    texts = {path.name: path.read_text("utf-8") for path in sorted(RUNTIME.glob("*.h"))}
+    texts |= {name: (RUNTIME / name).read_text("utf-8") for name in (*_MEASURING, *runtime)}
+    texts |= {**own, **(device.sources if device else {})}
+    headers = {name: text for name, text in texts.items() if name.endswith(".h")}
+    sources = {name: text for name, text in texts.items() if name.endswith(".c")}
+    triple = target.triple if device is None else _system_triple(target)
+    units = [_Unit(name, text, headers, triple, target.mcpu, flags) for name, text in sources.items()]
+    linker = ("-s", "-Wl,--gc-sections", *(_STATIC[target.os] if device is None else _DYNAMIC[target.os]))
     units.insert(0, _tables(tables_c, target, headers))
-    return _link(objects, units, target, target.triple, linker, _cache(cache))
+    return _link(objects, units, target, triple, linker, _cache(cache))
 
 
 def kernel_flags(target: Target) -> str:

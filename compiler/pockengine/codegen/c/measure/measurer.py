@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ....ir import Array
 from ....targets import Target
+from ...native.measure import program
 from ...tunable import Peak, Report, Run, RunLimits, Trial
-from . import peak, program
+from . import peak
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from ....ir import DType, Node, TensorType, Value
 from ....plan.program import Call, Kernel, Lowered, Tasks
 from ....targets import Target
 from ...folder_cache import default_folder, workspace
+from ...native.measure import program
 from ...tunable import Bandwidth, Peak, Run, RunLimits, Trial
 from ..contraction import microkernel, narrow
 from ..contraction.formats import Format, Instruction, f32, fastest
 from ..contraction.models.narrow import AMX_ROWS, AMX_VECTORS
 from ..emit.source import SIGNATURE, Code, kernel
-from . import program, streams
+from . import streams
 
 DEPTH = 128
 """Products of all parts of an element that a register tile sums up: its operands then fit into 32 KB."""

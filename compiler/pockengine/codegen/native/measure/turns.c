@@ -87,6 +87,19 @@ static int allocate(pock_ground *ground, int space, uint64_t bytes) {
     return mprotect((char *)memory + room, page, PROT_NONE);
 }
 
+/* A device has a buffer for each space, none of which may be empty; the page behind them is not its own. */
+static int open_device(pock_ground *ground, pock_error *error) {
+    static const pock_model none = {.name = "measuring"};
+    size_t bytes[POCK_SPACES];
+    for (int space = 0; space < POCK_SPACES; space++) {
+        if (!ground->space[space] && allocate(ground, space, 0)) {
+            return pock_fail(error, POCK_MEMORY, "out of memory");
+        }
+        bytes[space] = ground->mapped[space] - (size_t)sysconf(_SC_PAGESIZE);
+    }
+    return pock_device_open(&ground->device, &none, ground->space, bytes, error);
+}
+
 int pock_ground_open(pock_ground *ground, uint64_t input_bytes, uint64_t arena_bytes, uint32_t threads, size_t swept,
                      pock_error *error) {
     ground->swept = swept;
@@ -97,11 +110,13 @@ int pock_ground_open(pock_ground *ground, uint64_t input_bytes, uint64_t arena_b
     int code = pock_pool_open(&ground->pool, threads, error);
     if (!code) {
         pin_all(ground->pool);
+        code = open_device(ground, error);
     }
     return code;
 }
 
 void pock_ground_close(pock_ground *ground) {
+    pock_device_close(ground->device);
     pock_pool_close(ground->pool);
     free(ground->area);
     for (int space = 0; space < POCK_SPACES; space++) {
@@ -112,10 +127,16 @@ void pock_ground_close(pock_ground *ground) {
     memset(ground, 0, sizeof *ground);
 }
 
-double pock_time_once(const pock_ground *ground, const pock_program *candidate) {
+/* Milliseconds of one run, caches as they are. */
+static int time_once(const pock_ground *ground, const pock_program *candidate, double *ms, pock_error *error) {
     double start = pock_now_ms();
-    pock_run(candidate, ground->space, ground->pool ? pock_pool_run : NULL, ground->pool, NULL, NULL);
-    return pock_now_ms() - start;
+    if (pock_device_begin(ground->device, candidate, 0)) {
+        pock_run(candidate, ground->space, ground->pool ? pock_pool_run : NULL, ground->pool, NULL, NULL);
+    }
+    pock_device_start(ground->device, candidate);
+    int code = pock_device_end(ground->device, error);
+    *ms = pock_now_ms() - start;
+    return code;
 }
 
 static int is_marked(const char *guard) {
@@ -127,24 +148,29 @@ static int is_marked(const char *guard) {
     return 1;
 }
 
-int pock_compute(const pock_ground *ground, const pock_workload *workload, const pock_program *candidate) {
+int pock_compute(const pock_ground *ground, const pock_workload *workload, const pock_program *candidate, char *overrun,
+                 pock_error *error) {
     char *guard = ground->space[POCK_ARENA] + workload->arena_bytes;
+    double ms = 0;
     memset(ground->space[POCK_ARENA], UNTOUCHED, (size_t)workload->arena_bytes);
     memset(guard, MARK, GUARD);
-    pock_time_once(ground, candidate);
-    return !is_marked(guard);
+    int code = time_once(ground, candidate, &ms, error);
+    *overrun = (char)!is_marked(guard);
+    return code;
 }
 
-long pock_time_in_turns(const pock_ground *ground, const pock_program *const *candidates, int count, long rounds,
-                        double budget_ms, double *ms) {
+int pock_time_in_turns(const pock_ground *ground, const pock_program *const *candidates, int count, long rounds,
+                       double budget_ms, double *ms, long *done, pock_error *error) {
+    int code = POCK_OK;
     long round = 0;
     double start = pock_now_ms();
-    for (; round < rounds && (round < LEAST_ROUNDS || pock_now_ms() - start < budget_ms); round++) {
-        for (int i = 0; i < count; i++) {
+    for (; !code && round < rounds && (round < LEAST_ROUNDS || pock_now_ms() - start < budget_ms); round++) {
+        for (int i = 0; i < count && !code; i++) {
             int turn = (int)((i + round) % count);
             on_all(ground->pool, sweep, (void *)(uintptr_t)ground);
-            ms[turn * rounds + round] = pock_time_once(ground, candidates[turn]);
+            code = time_once(ground, candidates[turn], &ms[turn * rounds + round], error);
         }
     }
-    return round;
+    *done = round;
+    return code;
 }

@@ -231,7 +231,7 @@ static int run_trial(session *own, uint32_t index, pock_error *error) {
     uint32_t count = workload->candidate_count;
     long rounds = own->asked.rounds;
     uint64_t *wrong = calloc(count, sizeof *wrong);
-    int *overrun = calloc(count, sizeof *overrun);
+    char *overrun = calloc(count, 1);
     if (!wrong || !overrun) {
         free(wrong);
         free(overrun);
@@ -240,14 +240,17 @@ static int run_trial(session *own, uint32_t index, pock_error *error) {
     for (uint32_t i = 0; i < trial->operand_count; i++) {
         fill(&trial->operands[i], own->ground.space[POCK_INPUT]);
     }
-    for (uint32_t number = 0; number < count; number++) {
-        overrun[number] = pock_compute(&own->ground, workload, workload->candidates[number]);
+    int code = POCK_OK;
+    for (uint32_t number = 0; number < count && !code; number++) {
+        code = pock_compute(&own->ground, workload, workload->candidates[number], &overrun[number], error);
         for (uint32_t i = 0; i < trial->result_count; i++) {
             wrong[number] += count_wrong(&trial->results[i], own->ground.space[POCK_ARENA], own->wanted);
         }
     }
-    long made = pock_time_in_turns(&own->ground, workload->candidates, (int)count, rounds, pock_budget_ms, own->ms);
-    for (uint32_t number = 0; number < count; number++) {
+    long made = 0;
+    code = code ? code : pock_time_in_turns(&own->ground, workload->candidates, (int)count, rounds, pock_budget_ms,
+                                            own->ms, &made, error);
+    for (uint32_t number = 0; number < count && !code; number++) {
         write_candidate(own, index, number, wrong[number], overrun[number]);
         pock_json_open(&own->listed, "ms", '[');
         for (long round = 0; round < made; round++) {
@@ -258,7 +261,7 @@ static int run_trial(session *own, uint32_t index, pock_error *error) {
     }
     free(wrong);
     free(overrun);
-    return POCK_OK;
+    return code;
 }
 
 static int emit(pock_json *line, pock_error *error) {

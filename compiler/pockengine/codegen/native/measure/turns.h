@@ -2,14 +2,17 @@
 #ifndef POCK_TURNS_H
 #define POCK_TURNS_H
 
+#include "device.h"
 #include "measure.h"
 #include "threads.h"
 
-/* Memory and threads that candidates run on. `swept` bytes are what each thread sweeps over before a timed run. */
+/* Memory, threads and the device that candidates run on. `swept` bytes are what each thread sweeps over before a timed
+ * run. */
 typedef struct {
     char *space[POCK_SPACES];
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
+    pock_device *device;
     char *area;
     size_t swept;
 } pock_ground;
@@ -21,15 +24,13 @@ int pock_ground_open(pock_ground *ground, uint64_t input_bytes, uint64_t arena_b
                      pock_error *error);
 void pock_ground_close(pock_ground *ground);
 
-/* Runs a candidate once, on an arena of NaNs; 1 if it wrote behind the arena. */
-int pock_compute(const pock_ground *ground, const pock_workload *workload, const pock_program *candidate);
+/* Runs a candidate once, on an arena of NaNs; `overrun` is 1 if it wrote behind the arena. */
+int pock_compute(const pock_ground *ground, const pock_workload *workload, const pock_program *candidate, char *overrun,
+                 pock_error *error);
 
 /* Times candidates in turn, each round beginning with another one, until `rounds` are over or, after a few, `budget_ms`;
- * returns the number of rounds. `ms` is [count][rounds]. */
-long pock_time_in_turns(const pock_ground *ground, const pock_program *const *candidates, int count, long rounds,
-                        double budget_ms, double *ms);
-
-/* Milliseconds of one run, caches as they are. */
-double pock_time_once(const pock_ground *ground, const pock_program *candidate);
+ * `done` is the number of rounds. `ms` is [count][rounds]. */
+int pock_time_in_turns(const pock_ground *ground, const pock_program *const *candidates, int count, long rounds,
+                       double budget_ms, double *ms, long *done, pock_error *error);
 
 #endif

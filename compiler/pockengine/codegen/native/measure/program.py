@@ -14,33 +14,43 @@ from ....ir import Graph
 from ....plan import MemoryPlan, Space
 from ....plan.program import Location, Lowered, Program, Step
 from ....targets import Target
-from ...native import toolchain
-from ...native.tables import emit_program
+from ...common.lines import Lines
 from ...tunable import Report, Run, RunLimits, Trial
-from ..emit.source import Code
+from .. import toolchain
+from ..tables import emit_program
+from .making import ON_PROCESSOR, Making
 
 OWN = ("measure.c", "measure.h", "turns.c", "turns.h")
 _LONGEST = 120.0
 """Seconds after which a run that has not ended is given up."""
 
 
-def build(trials: Sequence[Trial], target: Target, cache: Path | None, report: Report | None = None) -> bytes:
+def build(
+    trials: Sequence[Trial],
+    target: Target,
+    cache: Path | None,
+    report: Report | None = None,
+    making: Making = ON_PROCESSOR,
+) -> bytes:
     """The measuring program for some workloads. Raises ToolchainError."""
-    objects = compiled(trials, target, cache, report)
-    code = Code()
+    objects = compiled(trials, target, cache, report, making)
+    code = Lines()
     code.line("/* Workloads to measure: each candidate is a program of one node. */")
     code.line('#include "measure.h"')
     emit_workloads(code, trials)
-    return toolchain.link_measurement(objects, code.text(), own(OWN), target, cache)
+    return toolchain.link_measurement(objects, code.text(), own(OWN), target, cache, device=making.device)
 
 
 def compiled(
-    trials: Sequence[Trial], target: Target, cache: Path | None, report: Report | None = None
+    trials: Sequence[Trial],
+    target: Target,
+    cache: Path | None,
+    report: Report | None = None,
+    making: Making = ON_PROCESSOR,
 ) -> toolchain.Objects:
     """The candidates' kernels. Raises ToolchainError."""
     calls = [call for trial in trials for lowered in trial.candidates for call in lowered.calls]
-    sources = {call.kernel.symbol: call.kernel.source for call in calls}
-    return toolchain.compile_objects(sources, target, cache, report)
+    return toolchain.compile_objects(making.sources(calls), target, cache, report)
 
 
 def own(names: Sequence[str]) -> dict[str, str]:
@@ -48,7 +58,7 @@ def own(names: Sequence[str]) -> dict[str, str]:
     return {name: (Path(__file__).parent / name).read_text("utf-8") for name in names}
 
 
-def emit_workloads(code: Code, trials: Sequence[Trial]) -> None:
+def emit_workloads(code: Lines, trials: Sequence[Trial]) -> None:
     """Declare the candidates' kernels and list the workloads."""
     symbols = {call.kernel.symbol for trial in trials for lowered in trial.candidates for call in lowered.calls}
     for symbol in sorted(symbols):

@@ -82,7 +82,10 @@ static int parse(int count, char **argument, request *asked) {
 /* Runs each candidate on an untouched arena and writes what it computed; `overrun` says which ones left their memory. */
 static int compute(const request *asked, const pock_ground *ground, char *overrun) {
     for (int i = 0; i < asked->chosen; i++) {
-        overrun[i] = (char)pock_compute(ground, asked->workload, asked->candidates[i]);
+        pock_error error;
+        if (pock_compute(ground, asked->workload, asked->candidates[i], &overrun[i], &error)) {
+            return fail(error.text);
+        }
         if (write_outputs(asked->folder, asked->numbers[i], ground->space[POCK_ARENA], asked->workload->output_bytes)) {
             return fail("cannot write the outputs");
         }
@@ -120,8 +123,12 @@ int main(int count, char **argument) {
         return fail("cannot read the inputs");
     }
     int code = compute(&asked, &ground, overrun);
+    long rounds = 0;
+    if (!code && pock_time_in_turns(&ground, asked.candidates, asked.chosen, asked.rounds, asked.budget_ms, ms, &rounds,
+                                    &error)) {
+        code = fail(error.text);
+    }
     if (!code) {
-        long rounds = pock_time_in_turns(&ground, asked.candidates, asked.chosen, asked.rounds, asked.budget_ms, ms);
         print(&asked, overrun, ms, rounds);
     }
     pock_ground_close(&ground);

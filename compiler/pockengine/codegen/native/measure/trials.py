@@ -14,10 +14,11 @@ from ....ir import DType, Value
 from ....progress import Progress
 from ....targets import Target
 from ...backend import Built, PackedTrials
-from ...native import toolchain
+from ...common.lines import Lines
 from ...tunable import CheckedTrial, Operand, PackLimits, Wanted
-from ..emit.source import Code
+from .. import toolchain
 from . import program
+from .making import ON_PROCESSOR, Making
 
 _OWN = ("measure.h", "turns.c", "turns.h", "trials.c", "trials.h")
 _EXECUTABLE = "bin/model"
@@ -41,14 +42,15 @@ def pack(
     limits: PackLimits,
     cache: Path | None,
     progress: Progress,
+    making: Making = ON_PROCESSOR,
 ) -> PackedTrials:
     """The program of a pack. There is nothing to link with: all entry points are the program. Raises ToolchainError."""
     measured = [one.trial for one in trials]
-    objects = program.compiled(measured, target, cache, lambda done, total: progress("compile", done, total))
+    objects = program.compiled(measured, target, cache, lambda done, total: progress("compile", done, total), making)
     progress("link", 0, 1)
     text = tables(trials, target, threads, limits)
     made = toolchain.link_measurement(
-        objects, text, target=target, own=program.own(_OWN), cache=cache, runtime=_RUNTIME
+        objects, text, target=target, own=program.own(_OWN), cache=cache, runtime=_RUNTIME, device=making.device
     )
     progress("link", 1, 1)
     points = dict.fromkeys(("executable", "library", "header"), _EXECUTABLE)
@@ -61,7 +63,7 @@ def pack(
 
 def tables(trials: Sequence[CheckedTrial], target: Target, threads: int, limits: PackLimits) -> str:
     """The C text that lists the trials."""
-    code = Code()
+    code = Lines()
     code.line("/* Trials: workloads, what their operands are made of, and where what they must compute lies. */")
     code.line('#include "trials.h"')
     program.emit_workloads(code, [one.trial for one in trials])
@@ -82,7 +84,7 @@ def tables(trials: Sequence[CheckedTrial], target: Target, threads: int, limits:
     return code.text()
 
 
-def _operands(code: Code, index: int, checked: CheckedTrial) -> None:
+def _operands(code: Lines, index: int, checked: CheckedTrial) -> None:
     rows = []
     given = zip(checked.trial.node.inputs, checked.trial.input_offsets, checked.operands, strict=True)
     for number, (value, offset, operand) in enumerate(given):
@@ -102,7 +104,7 @@ def _raw(value: Value, operand: Operand) -> bytes:
     return b"\0" if value.type.dtype is DType.BIT else operand.values.tobytes()
 
 
-def _results(code: Code, index: int, checked: CheckedTrial, first: int) -> int:
+def _results(code: Lines, index: int, checked: CheckedTrial, first: int) -> int:
     """The table of a trial's results, whose numbers begin at `first`; where the next one's begin."""
     rows = []
     for value, offset, one in zip(

@@ -16,7 +16,7 @@ from ..errors import PockError, nearest
 from ..frontends import load
 from ..recipe import Recipe
 from ..targets import get as get_target
-from ..tune import MEASURING, Tuned, Tuning, is_this_machine
+from ..tune import MEASURING, Tuned, Tuning
 from . import console
 from .progress import progress
 
@@ -45,7 +45,7 @@ def tune_model(request: TuneRequest, *, as_json: bool) -> None:
         raise PockError(f"there is no --mode '{request.mode}'{nearest(request.mode, MEASURING)}")
     backend = backend_of(target, request.backend)
     check_limits(backend, target, request.mode)
-    if not is_this_machine(target):
+    if not backend.runs_here(target):
         raise PockError(f"{target.name} is another machine than this one: kernels for it cannot be measured here")
     batch = request.batch if request.batch is not None else recipe.batch
     with progress() as report:

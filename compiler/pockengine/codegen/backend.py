@@ -111,6 +111,9 @@ class Backend(Lowers, Protocol):
     def environment(self, target: Target) -> Mapping[str, str]:
         """What the speed of a kernel depends on beside its text and the machine, by name: compiler, flags."""
 
+    def runs_here(self, target: Target) -> bool:
+        """Whether this machine is the target, so that its kernels can be measured here."""
+
     def measurer(self, target: Target, threads: int, cache: Path | None = None) -> Measurer | None:
         """What runs kernels on this machine, which must be the target, to measure them; `cache` is that of `build`.
         None where nothing can be measured."""

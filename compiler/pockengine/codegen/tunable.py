@@ -209,8 +209,8 @@ class Measurer(Protocol):
     def build(self, trials: Sequence[Trial], folder: Path, report: Report | None = None) -> Measurement:
         """Make trials ready; files go to `folder`. Raises ToolchainError."""
 
-    def peak(self) -> Peak:
-        """What this machine can do at best. Raises ToolchainError or PockError."""
+    def peak(self) -> Peak | None:
+        """What this machine can do at best; None where that is not measured. Raises ToolchainError or PockError."""
 
 
 Picks = Mapping[str, Choice]

@@ -10,7 +10,7 @@ from ..ir import Node
 from ..progress import Progress
 from ..targets import Target
 from .backend import Description
-from .tunable import CheckedTrial, Choice, PackLimits, Picks
+from .tunable import CheckedTrial, Choice, PackLimits, Picks, Tunable
 
 
 class Untuned:
@@ -28,8 +28,13 @@ class Untuned:
         """There is no choice."""
         return None
 
-    def tunable(self, node: Node, target: Target, threads: int) -> None:
+    def tunable(self, node: Node, target: Target, threads: int) -> Tunable | None:
         """There is no choice."""
+        return None
+
+    def runs_here(self, target: Target) -> bool:
+        """Nothing is measured."""
+        return False
 
     def environment(self, target: Target) -> Mapping[str, str]:
         """Nothing is measured."""

@@ -16,7 +16,6 @@ from ..codegen.tunable import Peak
 from ..errors import PockError
 from ..ir import PHASES
 from ..targets import Target
-from ..tune import is_this_machine
 from . import levels
 
 
@@ -99,8 +98,9 @@ def profile(path: Path, data: Path | None = None, steps: int = 20, threads: int 
             raise PockError(done.stderr.strip() or f"the program ended with status {done.returncode}")
         report = json.loads(report_file.read_text("utf-8"))
     target = Target.from_dict(manifest.target)
-    measurer = backends.get(manifest.backend).measurer(target, int(report["threads"]))
-    peak = measurer.peak() if measurer is not None and is_this_machine(target) else None
+    backend = backends.get(manifest.backend)
+    measurer = backend.measurer(target, int(report["threads"])) if backend.runs_here(target) else None
+    peak = measurer.peak() if measurer is not None else None
     return read(manifest, report, peak)
 
 

@@ -2,7 +2,7 @@
 
 from .file import FileStore, read_entries, write_entries
 from .store import Entry, LocalStore, Result, TuningStore
-from .tuner import MEASURING, MODES, Tuned, Tuning, check_mode, is_this_machine, tune
+from .tuner import MEASURING, MODES, Tuned, Tuning, check_mode, tune
 from .workload import workloads_of
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Tuning",
     "TuningStore",
     "check_mode",
-    "is_this_machine",
     "read_entries",
     "tune",
     "workloads_of",

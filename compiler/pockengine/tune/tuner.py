@@ -17,12 +17,11 @@ from ..codegen.tunable import Candidate, Choice, Measurement, Measurer, Run, Run
 from ..errors import PockError, nearest
 from ..progress import Progress, quiet
 from ..targets import Target
-from ..targets import get as get_target
 from . import reference
 from .candidates import trial_of, wanted
 from .packing import can_be_tried
 from .store import Result, TuningStore
-from .workload import Workload, device_of, key_of
+from .workload import Workload, key_of
 
 MEASURING = ("fast", "full")
 """Modes that measure on this machine."""
@@ -149,11 +148,6 @@ def check_mode(mode: str) -> str:
     return mode
 
 
-def is_this_machine(target: Target) -> bool:
-    """Whether kernels for a target can be measured here."""
-    return device_of(target.computing("f32")) == device_of(get_target("host"))
-
-
 def tune(
     workloads: Sequence[Workload],
     mode: str,
@@ -196,8 +190,9 @@ class _Session:
         if self.mode == "known":
             return self._outcome(workloads, "nothing else was known, so the model chose the rest" if missing else "")
         why_not = ""
-        measurer = self.backend.measurer(self.target, self.threads, self.cache)
-        if missing and measurer is not None and is_this_machine(self.target):
+        here = missing and self.backend.runs_here(self.target)
+        measurer = self.backend.measurer(self.target, self.threads, self.cache) if here else None
+        if measurer is not None:
             self._measure_all(missing, measurer, len(workloads))
         elif missing:
             why_not = f"{self.target.name} is another machine than this one, so the model chose"

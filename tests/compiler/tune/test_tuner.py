@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pockengine.codegen.c import CBackend
-from pockengine.codegen.c.measure.measurer import CMeasurement
+from pockengine.codegen.native.measure.program import ProgramMeasurement
 from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.codegen.c.winograd.plan import WinogradTile
 from pockengine.codegen.common.identity import identity
@@ -265,13 +265,13 @@ def test_without_time_the_model_chooses(store, cache):
     ],
 )
 def test_who_wins(monkeypatch, store, cache, model, other, wins):
-    real = CMeasurement.run
+    real = ProgramMeasurement.run
 
     def timed(*arguments):
         runs = real(*arguments)
         return [replace(one, ms=other if number == 1 else model) for number, one in enumerate(runs)]
 
-    monkeypatch.setattr(CMeasurement, "run", timed)
+    monkeypatch.setattr(ProgramMeasurement, "run", timed)
     (one,) = tune(workloads_of([product()], HOST, THREADS, CBackend()), "fast", store, cache).workloads
     space = TunableContraction(product(), HOST, THREADS).candidates()
     assert one.choice == space[1 if wins else 0].choice

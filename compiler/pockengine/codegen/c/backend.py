@@ -23,6 +23,7 @@ from ..common.memo import Memo
 from ..common.region import anchor_of, as_region
 from ..model import Model
 from ..native import toolchain
+from ..native.host import is_host
 from ..tunable import CheckedTrial, Choice, PackLimits, Picks
 from .attention import kernel as attention
 from .build import build
@@ -183,6 +184,10 @@ class CBackend:
     def environment(self, target: Target) -> Mapping[str, str]:
         """Compiler and flags of kernels."""
         return {"flags": toolchain.kernel_flags(target), "compiler": toolchain.zig_version()}
+
+    def runs_here(self, target: Target) -> bool:
+        """Whether this machine's processor is the target's."""
+        return is_host(target)
 
     def measurer(self, target: Target, threads: int, cache: Path | None = None) -> CMeasurer:
         """See measure/measurer.py."""

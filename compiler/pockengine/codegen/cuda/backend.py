@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...progress import Progress
-from ...targets import HOST_MEMORY, Memory, Target
+from ...targets import HOST_MEMORY, Memory, Target, get
 from ..backend import Built
 from ..gpu.contraction.matrix import FORMATS as MATRIX_FORMATS
 from ..gpu.lowering import Lowering
+from ..gpu.measuring import Measured
 from ..model import Model
 from ..native import toolchain
-from ..untuned import Untuned
+from ..native.measure.making import Making
+from . import nvrtc
 from .architecture import architecture_of
-from .build import build
+from .build import build, device_runtime, launches
+from .device import capability_here
 
 GPU_MEMORY = "gpu"
 """What a target calls the memory that its GPU has to itself."""
 
 
-class CudaBackend(Lowering, Untuned):
+class CudaBackend(Lowering, Measured):
     """GPU-C kernels as machine code of NVIDIA's GPUs; see `codegen.backend.Backend`."""
 
     name = "cuda"
@@ -38,3 +42,16 @@ class CudaBackend(Lowering, Untuned):
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """See build.py."""
         return build(model, target, cache, progress)
+
+    def environment(self, target: Target) -> Mapping[str, str]:
+        """What the machine code is for, and what makes it."""
+        return {"gpu": architecture_of(target).name, "compiler": f"nvrtc {nvrtc.version()}"}
+
+    def runs_here(self, target: Target) -> bool:
+        """Whether there is a GPU here of the capability that is compiled for."""
+        architecture = architecture_of(target)
+        return target.arch == get("host").arch and capability_here() == (architecture.major, architecture.minor)
+
+    def making(self, target: Target, cache: Path | None) -> Making:
+        """See Measured."""
+        return Making(lambda calls: launches(calls, target, cache), device_runtime())

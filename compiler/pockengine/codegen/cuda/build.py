@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from ...errors import ToolchainError
-from ...progress import Progress
+from ...plan.program import Call
+from ...progress import Progress, quiet
 from ...targets import Target
 from ..backend import Built
 from ..folder_cache import default_folder
@@ -32,13 +33,23 @@ def device_runtime() -> toolchain.DeviceRuntime:
 
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
     """Compile the kernels and what starts them, and link. Raises ToolchainError, and TargetError without a GPU."""
-    calls, architecture, runtime = calls_of(model.programs), architecture_of(target), device_runtime()
-    images, hits = images_of(kernels_of(calls), architecture, cache, progress)
-    launches = launches_c(calls, images, architecture, runtime.sources["launch.h"])
-    objects = toolchain.compile_objects({launches_name(launches): launches}, target, cache)
-    linked = toolchain.link(objects, emit_model(model), target, cache, partial(progress, "link"), runtime)
+    calls = calls_of(model.programs)
+    images, hits = images_of(kernels_of(calls), architecture_of(target), cache, progress)
+    objects = toolchain.compile_objects(_launches(calls, images, target), target, cache)
+    linked = toolchain.link(objects, emit_model(model), target, cache, partial(progress, "link"), device_runtime())
     members, points = members_of(target, *linked)
     return Built(members, points, {**tools(), "nvrtc": nvrtc.version()}, len(images), hits)
+
+
+def launches(calls: Sequence[Call], target: Target, cache: Path | None) -> dict[str, str]:
+    """The C file that has the machine code of some kernels and starts them, by its name. Raises ToolchainError."""
+    images, _ = images_of(kernels_of(calls), architecture_of(target), cache, quiet)
+    return _launches(calls, images, target)
+
+
+def _launches(calls: Sequence[Call], images: Mapping[str, bytes], target: Target) -> dict[str, str]:
+    text = launches_c(calls, images, architecture_of(target), device_runtime().sources["launch.h"])
+    return {launches_name(text): text}
 
 
 def images_of(

@@ -19,6 +19,7 @@ class EmulatedBackend(Lowering, Untuned):
     """A GPU's kernels as C; see `codegen.backend.Backend`."""
 
     name = "emulated"
+    tunes = False
     formats = ("f32", *MATRIX_FORMATS)
 
     def memory(self, target: Target) -> Memory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 from ... import ops
 from ...ir import DType, Graph, Node, RegionKind
@@ -12,16 +13,20 @@ from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
 from ...plan.program import SCRATCH, Lowered, Packing
 from ...targets import Target
-from ..backend import Limits
+from ..backend import Description, Limits
 from ..common import expressions
+from ..common.identity import identity
 from ..common.region import as_region
+from ..tunable import Choice, Picks
 from . import columns, elementwise, indexed, movement, pooling, rows, scans, tables
 from .attention import kernels as attention
 from .contraction import kernels as contraction
 from .contraction import matrix
+from .contraction.kernels import Products
 from .dialect import GPU_C
 from .pace import call_cycles, gpu_of
 from .source import MOST_OPERANDS
+from .tunable import TunableProducts, has_choice
 
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
     op: family.lower for family in (indexed, movement, scans, pooling, tables) for op in family.OPS
@@ -84,8 +89,8 @@ def _inside(node: Node) -> str | None:
     return expressions.unsupported(node, GPU_C)
 
 
-def lower(node: Node, target: Target) -> Lowered:
-    """The kernels of one node."""
+def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered:
+    """The kernels of one node; of a contraction as is chosen."""
     if node.op in attention.OPS:
         return attention.lower(node, target.compute)
     if node.op in BARE:
@@ -93,7 +98,7 @@ def lower(node: Node, target: Target) -> Lowered:
     region = as_region(node)
     match region.region_kind:
         case RegionKind.CONTRACTION:
-            return contraction.lower(region, target)
+            return contraction.lower(region, target, choice)
         case RegionKind.ROW:
             return rows.lower(region)
         case RegionKind.COLUMN:
@@ -108,11 +113,16 @@ class Lowering:
 
     pipeline: Pipeline = GPU
     formats: tuple[str, ...] = ("f32",)
+    tunes: bool = True
+
+    def __init__(self, picks: Picks | None = None) -> None:
+        """`picks` has choices by `identity`, for one target; the model chooses the rest."""
+        self._picks = picks or {}
 
     def limits(self, target: Target) -> Limits:
-        """There is nothing to tune."""
+        """What kernels can be made with; the clock is the GPU's."""
         clock = gpu_of(target).clock_mhz * 1e6
-        return Limits(self.formats, tunes=False, clock=clock, stored=tuple(GPU_C.widened))
+        return Limits(self.formats, tunes=self.tunes, clock=clock, stored=tuple(GPU_C.widened))
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""
@@ -124,7 +134,9 @@ class Lowering:
 
     def lower(self, node: Node, target: Target, threads: int) -> Lowered:
         """The kernels of one node."""
-        return lower(node, target)
+        choice = self._picks.get(identity(node)) if self._picks and has_choice(node) else None
+        assert choice is None or isinstance(choice, Products)
+        return lower(node, target, choice)
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
         """Cycles of the target's GPU, as `call_cycles` tells them."""
@@ -151,3 +163,23 @@ class Lowering:
     def runtime_bytes(self, model: Graph) -> int:
         """A constant: what a driver takes for itself is not counted."""
         return RUNTIME_BYTES
+
+    def identity(self, node: Node) -> str | None:
+        """Of contractions: what they compute, without names."""
+        return identity(node) if has_choice(node) else None
+
+    def tuned(self, picks: Picks) -> Self:
+        """See Backend."""
+        return type(self)(picks)
+
+    def tunable(self, node: Node, target: Target, threads: int) -> TunableProducts | None:
+        """A contraction of f32; None of other nodes."""
+        return TunableProducts(node, target) if has_choice(node) else None
+
+    def describe(self, node: Node, target: Target, threads: int, choice: Choice | None = None) -> Description | None:
+        """How the products of a contraction are made."""
+        tunable = self.tunable(node, target, threads)
+        if tunable is None:
+            return None
+        chosen = choice if choice is not None else tunable.candidates()[0].choice
+        return Description(tunable.family, chosen.multiplies_in, chosen.describe(), chosen.to_plain(), None)

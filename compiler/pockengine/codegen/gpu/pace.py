@@ -91,9 +91,9 @@ LEAST_STEPS = 4
 MOST_PARTS = 256
 
 
-def cut(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu: Gpu) -> Cut:
-    """The quickest way to cut sums of so many terms, made by so many blocks. Parts of results, which are `result_bytes`
-    each, are written to at most `limit` bytes, and added up by one kernel more."""
+def cuts(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu: Gpu) -> list[Cut]:
+    """The ways to cut sums of so many terms, made by so many blocks. Parts of results, which are `result_bytes` each,
+    are written to at most `limit` bytes, and added up by one kernel more."""
     steps, ways = max(1, -(-terms // pace.deep)), []
     for parts in _proposals(steps):
         each = -(-steps // parts)
@@ -104,7 +104,12 @@ def cut(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu:
         if parts > 1:
             cycles += start_cycles(gpu) + 2 * parts * result_bytes / gpu.bytes_per_cycle
         ways.append(Cut(parts, each * pace.deep, cycles))
-    return min(ways, key=lambda way: way.cycles)
+    return ways
+
+
+def cut(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu: Gpu) -> Cut:
+    """The quickest of `cuts`."""
+    return min(cuts(blocks, terms, pace, result_bytes, limit, gpu), key=lambda way: way.cycles)
 
 
 def _proposals(steps: int) -> Iterator[int]:

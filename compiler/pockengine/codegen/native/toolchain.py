@@ -53,7 +53,7 @@ _EXECUTABLE_ONLY = (
     "main.c", "job.c", "train.c", "validate.c", "evaluate.c", "bench.c", "generate.c", "options.c", "checkpoint.c",
     "dataset.c", "feed.c", "order.c", "split.c",
 )  # fmt: skip
-_MEASURING = ("core.c", "threads.c", "error.c", "device.c")
+_MEASURING = ("core.c", "threads.c", "error.c", "files.c", "device.c", "events.c")
 """What every measuring program has of the runtime."""
 _STATIC = {"linux": ("-static",), "macos": ()}
 _LIBRARIES = ("-lpthread", "-lm")

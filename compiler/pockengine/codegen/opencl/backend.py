@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...plan.program import Call
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
+from ..gpu.launches import launches_name
 from ..gpu.lowering import Lowering
+from ..gpu.measuring import Measured
 from ..model import Model
 from ..native import toolchain
-from ..untuned import Untuned
-from .build import build
+from ..native.host import is_host
+from ..native.measure.making import Making
+from .build import build, device_runtime
+from .device import device_here
+from .text import launches_c
 
 
-class OpenCLBackend(Lowering, Untuned):
+class OpenCLBackend(Lowering, Measured):
     """GPU-C kernels that the device compiles; see `codegen.backend.Backend`."""
 
     name = "opencl"
@@ -30,3 +37,21 @@ class OpenCLBackend(Lowering, Untuned):
     def build(self, model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
         """See build.py."""
         return build(model, target, cache, progress)
+
+    def environment(self, target: Target) -> Mapping[str, str]:
+        """The device and its driver, which compiles the kernels, where that is here."""
+        return {"opencl": (device_here() or "") if is_host(target) else ""}
+
+    def runs_here(self, target: Target) -> bool:
+        """Whether the processor is this one, and there is a device."""
+        return is_host(target) and device_here() is not None
+
+    def making(self, target: Target, cache: Path | None) -> Making:
+        """See Measured."""
+        runtime = device_runtime()
+
+        def sources(calls: Sequence[Call]) -> Mapping[str, str]:
+            text = launches_c(calls, runtime.sources["launch.h"])
+            return {launches_name(text): text}
+
+        return Making(sources, runtime)

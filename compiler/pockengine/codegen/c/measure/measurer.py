@@ -6,26 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....ir import Array
 from ....targets import Target
-from ...native.measure import program
-from ...tunable import Peak, Report, Run, RunLimits, Trial
+from ...native.measure.program import ProgramMeasurement, measurement
+from ...tunable import Peak, Report, Trial
 from . import peak
-
-
-@dataclass(frozen=True)
-class CMeasurement:
-    """One program that runs the candidates of some trials."""
-
-    file: Path
-    trials: tuple[Trial, ...]
-    folder: Path
-    threads: int
-
-    def run(self, index: int, inputs: Sequence[Array], limits: RunLimits) -> list[Run]:
-        """Every candidate of trial `index` on these inputs."""
-        trial = self.trials[index]
-        return program.run(self.file, index, trial, trial.pack(inputs), self.folder, self.threads, limits)
 
 
 @dataclass(frozen=True)
@@ -36,13 +20,9 @@ class CMeasurer:
     threads: int
     cache: Path | None = None
 
-    def build(self, trials: Sequence[Trial], folder: Path, report: Report | None = None) -> CMeasurement:
+    def build(self, trials: Sequence[Trial], folder: Path, report: Report | None = None) -> ProgramMeasurement:
         """One program of all trials. Raises ToolchainError."""
-        file = folder / "measure"
-        file.unlink(missing_ok=True)
-        file.write_bytes(program.build(trials, self.target, self.cache, report))
-        file.chmod(0o755)
-        return CMeasurement(file, tuple(trials), folder / "run", self.threads)
+        return measurement(trials, folder, self.target, self.threads, self.cache, report)
 
     def peak(self) -> Peak:
         """What this machine can do at best. Raises ToolchainError or PockError."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import zip_longest
+from typing import Any
 
 from ....ir import DType, Node
 from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered
 from ....targets import Gpu, Target
 from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
-from ..pace import LATENCY, Pace, cut, gpu_of
+from ..pace import LATENCY, Cut, Pace, cuts, gpu_of
 from ..source import THREADS, blocks_of
 from . import matrix, streamed, thin, tiled
 from .sums import sums
@@ -23,18 +25,87 @@ from .writer import Writer, multiplied, unpacked
 
 
 @dataclass(frozen=True)
+class Pick:
+    """How one product is made.
+
+    way    the template, and what a block of it makes
+    parts  that its sums are cut in"""
+
+    way: str
+    parts: int
+
+    def describe(self) -> str:
+        """For a person."""
+        return self.way if self.parts == 1 else f"{self.way}, sums in {self.parts} parts"
+
+
+@dataclass(frozen=True)
+class Products:
+    """The choice for a contraction region: a pick for each of the products that share its result."""
+
+    parts: tuple[Pick, ...]
+    multiplies_in: str
+
+    def to_plain(self) -> Any:
+        """See Choice."""
+        return [asdict(pick) for pick in self.parts]
+
+    def describe(self) -> str:
+        """See Choice."""
+        return "; ".join(dict.fromkeys(pick.describe() for pick in self.parts))
+
+
+@dataclass(frozen=True)
 class _Way:
     """A template that makes a product, with its blocks, where sums are whole, and threads of one."""
 
+    name: str
     made: Callable[[Writer], Kernel]
     blocks: int
     threads: int
     pace: Pace
+    on_units: bool = False
 
 
-def lower(node: Node, target: Target) -> Lowered:
-    """Kernels of a contraction region, whose products of f32 are made in the format `target.compute`. Those that are
-    cut take no more memory than the region's operands and results, and no more than its attribute SCRATCH allows."""
+_Option = tuple[_Way, Cut]
+
+
+def choices(node: Node, target: Target, wide: bool) -> list[tuple[Products, float]]:
+    """How a region can be made, with the cycles that the model expects, the model's choice first: each template with
+    sums in as many parts as suits it best; `wide` has all numbers of parts."""
+    found: dict[Products, float] = {}
+    spaces = [_options(node, part, target, bytes_of(node), wide) for part in contractions_of(anchor_of(node))]
+    for options in zip_longest(*spaces):  # products of one region choose alike: each its next best
+        ways = [one or space[-1] for one, space in zip(options, spaces, strict=True)]
+        picks = tuple(Pick(way.name, cut.parts) for way, cut in ways)
+        on_units = any(way.on_units for way, _ in ways)
+        products = Products(picks, target.compute if on_units else "f32")
+        found.setdefault(products, sum(cut.cycles for _, cut in ways))
+    return list(found.items())
+
+
+def _options(node: Node, part: Contraction, target: Target, limit: int, every: bool) -> list[_Option]:
+    """The ways to make a part of a node, the quickest first; `every`: all cuts of each, behind the quickest ones."""
+    anchor, gpu = anchor_of(node), gpu_of(target)
+    batch, m, n, k = part.sizes()
+    results = batch * m * n * anchor.output.type.dtype.numpy.itemsize
+    first: list[_Option] = []
+    rest: list[_Option] = []
+    for way in _ways(node, part, target.compute, gpu):
+        best, *others = sorted(cuts(way.blocks, k, way.pace, results, limit, gpu), key=lambda cut: cut.cycles)
+        first.append((way, best))
+        rest += [(way, other) for other in others if every]
+    return [*sorted(first, key=_cycles), *sorted(rest, key=_cycles)]
+
+
+def _cycles(option: _Option) -> float:
+    return option[1].cycles
+
+
+def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered:
+    """Kernels of a contraction region, whose products of f32 are made in the format `target.compute`, as is chosen;
+    default: as the model does. Those that are cut take no more memory than the region's operands and results, and no
+    more than its attribute SCRATCH allows: what is chosen may not fit into that."""
     if node.outputs[0].type.size == 0:
         return Lowered(())
     anchor, limit = anchor_of(node), bytes_of(node)
@@ -44,27 +115,28 @@ def lower(node: Node, target: Target) -> Lowered:
     work = max(1, sum(math.prod(part.sizes()) for part in parts))
     calls: list[Call] = []
     scratch = 0
-    for part in parts:
-        made, nbytes = _calls(node, part, target, min(limit, allowed), math.prod(part.sizes()) / work)
+    picks = choice.parts if choice is not None else ()
+    for part, pick in zip_longest(parts, picks):
+        options = _options(node, part, target, min(limit, allowed), pick is not None)
+        option = next((one for one in options if pick == Pick(one[0].name, one[1].parts)), options[0])
+        made, nbytes = _calls(node, part, option, math.prod(part.sizes()) / work)
         calls += made
         scratch = max(scratch, nbytes)
     return Lowered(tuple(calls), scratch, elementwise_pairs(node, multiplied(node)))
 
 
-def _calls(node: Node, part: Contraction, target: Target, limit: int, share: float) -> tuple[list[Call], int]:
+def _calls(node: Node, part: Contraction, option: _Option, share: float) -> tuple[list[Call], int]:
     """What computes a part of a node, which is so much of its work, and the scratch memory that it takes."""
-    anchor, gpu = anchor_of(node), gpu_of(target)
+    way, best = option
+    anchor = anchor_of(node)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
-    results = batch * m * n * itemsize
-    ways = [(way, cut(way.blocks, k, way.pace, results, limit, gpu)) for way in _ways(node, part, target.compute, gpu)]
-    way, best = min(ways, key=lambda one: one[1].cycles)
     made = way.made(Writer(node, anchor, part, best))
     trips = round(-(-min(k, best.terms) // way.pace.deep) * way.pace.latency / LATENCY)
     operands, grid = (*node.inputs, *node.outputs), Grid(way.blocks * best.parts, way.threads, max(1, trips))
     flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
     if best.parts == 1:
         return [Call(made, operands, False, grid, flops, nbytes)], 0
-    scratch = best.parts * results
+    scratch = best.parts * batch * m * n * itemsize
     read = sum(value.type.nbytes for value in multiplied(node))
     last = Grid(blocks_of(batch * m * n), THREADS)
     return [
@@ -79,7 +151,7 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
     if min(m, n) < thin.LEAST:
         for lanes in thin.lanes_of(part):
             blocks = blocks_of(batch * m * n, lanes.results)
-            yield _Way(partial(thin.thin, how=lanes), blocks, THREADS, lanes.pace())
+            yield _Way(lanes.name, partial(thin.thin, how=lanes), blocks, THREADS, lanes.pace())
         return
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     streams = gpu.copies_apart and streamed.suits(node, anchor)
@@ -88,12 +160,12 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
         for shape in matrix.SHAPES:
             pace = shape.pace(compute, gpu, streams, sizes)
             made = partial(matrix.tiled, shape=shape, compute=compute, streams=streams, copies=gpu.copies_apart)
-            yield _Way(made, batch * shape.blocks(m, n), shape.threads, pace)
+            yield _Way(f"{shape.name} {compute}", made, batch * shape.blocks(m, n), shape.threads, pace, True)
         return
     for tile in tiled.TILES:
         pace = tile.pace(gpu, streams, sizes)
         made = partial(tiled.tiled, tile=tile, streams=streams)
-        yield _Way(made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)
+        yield _Way(tile.name, made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)
 
 
 def _size(node: Node, access: Access) -> float:

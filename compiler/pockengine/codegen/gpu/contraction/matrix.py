@@ -48,6 +48,11 @@ class Shape:
     n: int
 
     @property
+    def name(self) -> str:
+        """For people and for stores of choices."""
+        return f"{self.rows} x {self.columns} by {self.threads // WARP} warps"
+
+    @property
     def rows(self) -> int:
         return self.down * self.m * 16
 

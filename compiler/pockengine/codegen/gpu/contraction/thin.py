@@ -31,6 +31,11 @@ class Lanes:
     fastest: str
 
     @property
+    def name(self) -> str:
+        """For people and for stores of choices."""
+        return f"{self.lanes} thread{'s' if self.lanes > 1 else ''} a result" + (", along the sum" if self.along_k else "")
+
+    @property
     def results(self) -> int:
         """Of a block."""
         return THREADS // self.lanes

@@ -25,6 +25,11 @@ class Tile:
     n: int
 
     @property
+    def name(self) -> str:
+        """For people and for stores of choices."""
+        return f"{self.rows} x {self.columns}"
+
+    @property
     def rows(self) -> int:
         return self.m * SIDE
 

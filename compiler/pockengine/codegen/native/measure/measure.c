@@ -80,7 +80,7 @@ static int parse(int count, char **argument, request *asked) {
 }
 
 /* Runs each candidate on an untouched arena and writes what it computed; `overrun` says which ones left their memory. */
-static int compute(const request *asked, const pock_ground *ground, char *overrun) {
+static int compute(const request *asked, pock_ground *ground, char *overrun) {
     for (int i = 0; i < asked->chosen; i++) {
         pock_error error;
         if (pock_compute(ground, asked->workload, asked->candidates[i], &overrun[i], &error)) {

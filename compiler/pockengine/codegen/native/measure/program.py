@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ....ir import Graph
+from ....ir import Array, Graph
 from ....plan import MemoryPlan, Space
 from ....plan.program import Location, Lowered, Program, Step
 from ....targets import Target
@@ -23,6 +24,38 @@ from .making import ON_PROCESSOR, Making
 OWN = ("measure.c", "measure.h", "turns.c", "turns.h")
 _LONGEST = 120.0
 """Seconds after which a run that has not ended is given up."""
+
+
+@dataclass(frozen=True)
+class ProgramMeasurement:
+    """One program that runs the candidates of some trials."""
+
+    file: Path
+    trials: tuple[Trial, ...]
+    folder: Path
+    threads: int
+
+    def run(self, index: int, inputs: Sequence[Array], limits: RunLimits) -> list[Run]:
+        """Every candidate of trial `index` on these inputs."""
+        trial = self.trials[index]
+        return run(self.file, index, trial, trial.pack(inputs), self.folder, self.threads, limits)
+
+
+def measurement(
+    trials: Sequence[Trial],
+    folder: Path,
+    target: Target,
+    threads: int,
+    cache: Path | None,
+    report: Report | None,
+    making: Making = ON_PROCESSOR,
+) -> ProgramMeasurement:
+    """The program of some trials, in a folder. Raises ToolchainError."""
+    file = folder / "measure"
+    file.unlink(missing_ok=True)
+    file.write_bytes(build(trials, target, cache, report, making))
+    file.chmod(0o755)
+    return ProgramMeasurement(file, tuple(trials), folder / "run", threads)
 
 
 def build(
@@ -86,7 +119,8 @@ def _program(name: str, trial: Trial, lowered: Lowered) -> Program:
     }
     step = Step(node, lowered, trial.output_bytes if lowered.workspace_bytes else None)
     plan = MemoryPlan((), trial.arena_bytes(), trial.arena_bytes())
-    return Program(name, Graph(name), (step,), locations, {}, plan)
+    outputs = {f"out{number}": value for number, value in enumerate(node.outputs)}
+    return Program(name, Graph(name, outputs=outputs), (step,), locations, {}, plan)
 
 
 def run(

@@ -22,7 +22,7 @@ from .making import ON_PROCESSOR, Making
 
 _OWN = ("measure.h", "turns.c", "turns.h", "trials.c", "trials.h")
 _EXECUTABLE = "bin/model"
-_RUNTIME = ("files.c", "json.c")
+_RUNTIME = ("json.c",)
 _ELEMENTS = {
     DType.F32: "F32", DType.F64: "F64", DType.F16: "F16", DType.BF16: "BF16", DType.I8: "I8", DType.U8: "U8",
     DType.BOOL: "U8", DType.I32: "I32", DType.I64: "I64", DType.BIT: "BIT",

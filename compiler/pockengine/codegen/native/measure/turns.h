@@ -7,12 +7,13 @@
 #include "threads.h"
 
 /* Memory, threads and the device that candidates run on. `swept` bytes are what each thread sweeps over before a timed
- * run. */
+ * run; `timed`: the device itself says how long kernels take. */
 typedef struct {
     char *space[POCK_SPACES];
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
     pock_device *device;
+    int timed;
     char *area;
     size_t swept;
 } pock_ground;
@@ -25,7 +26,7 @@ int pock_ground_open(pock_ground *ground, uint64_t input_bytes, uint64_t arena_b
 void pock_ground_close(pock_ground *ground);
 
 /* Runs a candidate once, on an arena of NaNs; `overrun` is 1 if it wrote behind the arena. */
-int pock_compute(const pock_ground *ground, const pock_workload *workload, const pock_program *candidate, char *overrun,
+int pock_compute(pock_ground *ground, const pock_workload *workload, const pock_program *candidate, char *overrun,
                  pock_error *error);
 
 /* Times candidates in turn, each round beginning with another one, until `rounds` are over or, after a few, `budget_ms`;

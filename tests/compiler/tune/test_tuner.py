@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from pockengine.codegen.c import CBackend
-from pockengine.codegen.native.measure.program import ProgramMeasurement
 from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.codegen.c.winograd.plan import WinogradTile
 from pockengine.codegen.common.identity import identity
+from pockengine.codegen.native.measure.program import ProgramMeasurement
 from pockengine.codegen.tunable import Choice, RunLimits, Trial
 from pockengine.errors import PockError
 from pockengine.ir import Node

@@ -120,7 +120,7 @@ def _program(name: str, trial: Trial, lowered: Lowered) -> Program:
     step = Step(node, lowered, trial.output_bytes if lowered.workspace_bytes else None)
     plan = MemoryPlan((), trial.arena_bytes(), trial.arena_bytes())
     outputs = {f"out{number}": value for number, value in enumerate(node.outputs)}
-    return Program(name, Graph(name, outputs=outputs), (step,), locations, {}, plan)
+    return Program(name, Graph(name), (step,), locations, outputs, plan)
 
 
 def run(

@@ -89,7 +89,6 @@ static int allocate(pock_ground *ground, int space, uint64_t bytes) {
 
 /* A device has a buffer for each space, none of which may be empty; the page behind them is not its own. */
 static int open_device(pock_ground *ground, pock_error *error) {
-    static const pock_model none = {.name = "measuring"};
     size_t bytes[POCK_SPACES];
     for (int space = 0; space < POCK_SPACES; space++) {
         if (!ground->space[space] && allocate(ground, space, 0)) {
@@ -97,7 +96,9 @@ static int open_device(pock_ground *ground, pock_error *error) {
         }
         bytes[space] = ground->mapped[space] - (size_t)sysconf(_SC_PAGESIZE);
     }
-    return pock_device_open(&ground->device, &none, ground->space, bytes, error);
+    ground->model = (pock_model){.name = "measuring"};
+    ground->model.space_bytes[POCK_INPUT] = bytes[POCK_INPUT];
+    return pock_device_open(&ground->device, &ground->model, ground->space, bytes, error);
 }
 
 int pock_ground_open(pock_ground *ground, uint64_t input_bytes, uint64_t arena_bytes, uint32_t threads, size_t swept,

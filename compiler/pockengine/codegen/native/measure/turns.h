@@ -12,6 +12,7 @@ typedef struct {
     char *space[POCK_SPACES];
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
+    pock_model model; /* what the device knows of them: the inputs' bytes */
     pock_device *device;
     int timed;
     char *area;

@@ -1,0 +1,196 @@
+"""How products are made on a GPU, as tuning sees it: each choice computes the same, is measured on the device that is
+here (PoCL; a driver of CUDA that emulates kernels), tried in packs, and kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from pockengine.codegen import backends
+from pockengine.codegen.cuda.backend import CudaBackend
+from pockengine.codegen.gpu.contraction.kernels import Pick, Products
+from pockengine.codegen.opencl import backend as opencl
+from pockengine.codegen.opencl.backend import OpenCLBackend
+from pockengine.codegen.tunable import Measurer, PackLimits, RunLimits, Trial
+from pockengine.ir import Node
+from pockengine.plan.program import SCRATCH
+from pockengine.targets import Target, get
+from pockengine.tune import LocalStore, tune
+from pockengine.tune.packing import packed, unknown
+from pockengine.tune.reference import differs, draw, expected
+from pockengine.tune.workload import workloads_of
+from tests.compiler.codegen.cuda.driver import driver_of, here, needs_compiler
+from tests.compiler.codegen.opencl.library import needs_device
+from tests.compiler.tune.workloads import DEPTHWISE, STRIDED, bare, product, relu_convolution, relu_product
+
+HOST = get("host")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled kernels, shared by the tests of this file."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(autouse=True)
+def _kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What OpenCL's driver compiled is not kept in the user's cache."""
+    monkeypatch.setenv("POCK_KERNEL_CACHE", str(tmp_path / "kernels"))
+
+
+def nodes() -> list[Node]:
+    """Sums that are cut, tiles, an epilogue with two outputs, few channels, an image's gradient."""
+    return [
+        product(37, 50, 900),
+        relu_product(33, 47, 65),
+        bare("conv2d", "f32[1,9,9,32]", "f32[32,1,3,3]", **DEPTHWISE),
+        bare("conv2d_dx", "f32[1,7,7,8]", "f32[8,16,3,3]", **STRIDED),
+    ]
+
+
+def trials(target: Target, backend: str, each: int) -> list[Trial]:
+    """Some of the choices of each node."""
+    made = []
+    for node in nodes():
+        tunable = backends.get(backend).tunable(node, target, 1)
+        assert tunable is not None
+        found = tunable.candidates(wide=True)
+        kept = found[:: max(1, len(found) // each)]
+        made.append(Trial(node, tuple(tunable.lower(one.choice) for one in kept)))
+    return made
+
+
+def check(measurer: Measurer, wanted: list[Trial], folder: Path) -> None:
+    """Each candidate computes what the reference says, within its memory, and has been timed."""
+    measurement = measurer.build(wanted, folder)
+    for index, trial in enumerate(wanted):
+        inputs = draw(trial.node)
+        right = expected(trial.node, inputs)
+        for one in measurement.run(index, inputs, RunLimits(2, 1e3, 1 << 12)):
+            assert one.failure is None and not one.overrun and one.output is not None, one
+            assert len(one.ms) == 2 and min(one.ms) > 0
+            assert differs(trial.node, one.output.read_bytes(), right, trial.output_offsets) is None
+
+
+def test_the_models_choice_is_the_first_and_the_usual_one() -> None:
+    for name, target in (("opencl", HOST), ("cuda", here())):
+        backend = backends.get(name)
+        for node in nodes():
+            tunable = backend.tunable(node, target, 1)
+            assert tunable is not None
+            few, many = tunable.candidates(), tunable.candidates(wide=True)
+            assert len(many) == len({one.choice for one in many}) and [*few] == [*many][: len(few)]
+            assert tunable.lower(few[0].choice) == tunable.lower() == backend.lower(node, target, 1)
+            cycles = [one.cycles for one in few]
+            assert None not in cycles and cycles == sorted(cycles)  # type: ignore[type-var]
+            plain = [json.loads(json.dumps(one.choice.to_plain())) for one in many]
+            assert plain == [one.choice.to_plain() for one in many], "as a store keeps it"
+
+
+def test_a_backend_with_choices_makes_them_and_says_so() -> None:
+    node, backend = product(37, 50, 900), OpenCLBackend()
+    tunable = backend.tunable(node, HOST, 1)
+    assert tunable is not None
+    usual, *others = (one.choice for one in tunable.candidates(wide=True))
+    cut = next(one for one in others if one.to_plain()[0]["parts"] > 1)
+    assert usual.to_plain() != cut.to_plain()
+    key = backend.identity(node)
+    assert key is not None
+    tuned = backend.tuned({key: cut})
+    assert tuned.lower(node, HOST, 1) == tunable.lower(cut) != backend.lower(node, HOST, 1)
+    described = tuned.describe(node, HOST, 1, cut)
+    assert described is not None and "sums in" in described.schedule and described.multiplies_in == "f32"
+    assert len(tuned.lower(node, HOST, 1).calls) == 2
+    narrow = replace(node, attrs={**node.attrs, SCRATCH: 0})
+    assert len(tuned.lower(narrow, HOST, 1).calls) == 1, "there is no room for parts"
+    unknown_way = backend.tuned({key: Products((Pick("by hand", 1),), "f32")})
+    assert unknown_way.lower(node, HOST, 1) == backend.lower(node, HOST, 1), "of another version"
+
+
+def test_formats_of_matrix_units_are_said() -> None:
+    target = here().computing("bf16")
+    tunable = CudaBackend().tunable(product(64, 64, 64), target, 1)
+    assert tunable is not None
+    found = tunable.candidates()
+    assert {one.choice.multiplies_in for one in found} == {"bf16"} and "warps bf16" in found[0].choice.describe()
+
+
+@needs_device
+def test_choices_are_measured_on_the_device(cache: Path, tmp_path: Path) -> None:
+    check(OpenCLBackend().measurer(HOST, 1, cache), trials(HOST, "opencl", 3), tmp_path)
+
+
+@needs_device
+def test_what_was_measured_is_kept_for_the_device(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    (work,) = workloads_of([relu_product(20, 30, 40)], HOST, 1, OpenCLBackend())
+    (first,) = tune([work], "fast", store, cache).workloads
+    assert first.source == "measured" and first.tried > 1 and not first.rejected and first.ms
+    (again,) = tune(workloads_of([relu_product(20, 30, 40)], HOST, 1, OpenCLBackend()), "fast", store, cache).workloads
+    assert (again.source, again.choice) == ("cache", first.choice)
+    monkeypatch.setattr(opencl, "device_here", lambda: "another driver")
+    (other,) = tune(workloads_of([relu_product(20, 30, 40)], HOST, 1, OpenCLBackend()), "known", store, cache).workloads
+    assert other.source == "model"
+
+
+@needs_device
+def test_a_pack_of_trials_runs_on_the_device(cache: Path, tmp_path: Path) -> None:
+    backend, store = OpenCLBackend(), LocalStore(tmp_path)
+    pack = packed(unknown(workloads_of(nodes()[:2], HOST, 1, backend), store), store)
+    made = backend.pack([one.checked for one in pack], HOST, 1, PackLimits(1 << 12, 20.0, 1e-4), cache, lambda *_: None)
+    file, wanted = tmp_path / "model", tmp_path / "params.safetensors"
+    file.write_bytes(made.built.members["bin/model"])
+    file.chmod(0o755)
+    save_file({"wanted": made.numbers}, wanted)
+    command = [str(file), "bench", "--params", str(wanted), "--steps", "3"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])["report"]["trials"]
+    assert len(told) == sum(len(one.candidates) for one in pack)
+    assert all(one["wrong"] == 0 and not one["overrun"] and min(one["ms"]) > 0 for one in told)
+
+
+def test_without_a_device_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(opencl, "device_here", lambda: None)
+    found = tune(workloads_of([product()], HOST, 1, OpenCLBackend()), "fast", LocalStore(tmp_path))
+    assert found.why_not.endswith("is another machine than this one, so the model chose")
+
+
+@needs_compiler
+def test_choices_are_measured_through_nvidias_driver(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = trials(here(), "cuda", 2)
+    calls = [call for trial in wanted for lowered in trial.candidates for call in lowered.calls]
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver_of(calls, tmp_path)))
+    check(CudaBackend().measurer(here(), 1, cache), wanted, tmp_path)
+    assert _capability(os.environ) == "(8, 7)"
+
+
+def test_without_a_driver_there_is_no_gpu() -> None:
+    assert _capability({**os.environ, "LD_LIBRARY_PATH": "/nowhere"}) == "None"
+    assert not CudaBackend().runs_here(get("h100"))
+
+
+def _capability(environment: Mapping[str, str]) -> str:
+    text = "from pockengine.codegen.cuda.device import capability_here; print(capability_here())"
+    done: Any = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=dict(environment))
+    return str(done.stdout.strip())
+
+
+def test_a_convolutions_choices_are_of_one_space() -> None:
+    tunable = OpenCLBackend().tunable(relu_convolution(), HOST, 1)
+    assert tunable is not None and tunable.family == "conv2d"
+    ways = {one.choice.to_plain()[0]["way"] for one in tunable.candidates()}
+    assert len(ways) == len(tunable.candidates()) > 3, "each template once"
+    assert all(one.cycles is not None and np.isfinite(one.cycles) for one in tunable.candidates(wide=True))

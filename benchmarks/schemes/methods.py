@@ -211,7 +211,7 @@ CRITERIA: dict[str, Method] = {
 TRIED = "found-tried"
 """What is best of `CANDIDATES` when each is trained without a part of the samples, and judged by it."""
 
-CANDIDATES = ("found", "found-adapters", "found-earlier", "evolution", *USUAL, *BLOCKS)
+CANDIDATES = ("found", "found-earlier", "evolution", *USUAL, *BLOCKS)
 
 RECOMPUTED: dict[str, Method] = {
     "last-recompute": partial(last, recompute=True),

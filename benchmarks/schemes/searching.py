@@ -143,6 +143,7 @@ class Searching:
         self.model, self.costs, self.weights, self.folder, self.ranks = model, costs, weights, folder, ranks
         self._contributions = cache(self._found)
         self._evolved = cache(self._evolution)
+        self._fitted = cache(self._fitted_to)
 
     @cached_property
     def with_adapters(self) -> Searching:
@@ -214,7 +215,7 @@ class Searching:
         to fit. None where there is none."""
         chooser = self._chooser(contributions)
         if recompute:
-            chooser.fitted = FittedCosts(self._planned(), limit + self.costs.program_bytes)
+            chooser.fitted = self._fitted(limit + self.costs.program_bytes)
         limits = self._limits(limit, step_share)
         evolved, evolving = self._evolved(contributions, limits)
         began = time.monotonic()
@@ -240,16 +241,21 @@ class Searching:
         return choice, time.monotonic() - began
 
     def _chooser(self, contributions: Contributions) -> Chooser:
-        return Chooser(self.space, contributions.gains, self.estimates, self._planned())
+        return Chooser(self.space, contributions.gains, self.estimates, self.planned)
 
-    def _planned(self) -> ExactCosts:
+    @cached_property
+    def planned(self) -> ExactCosts:
+        """What planning says: what one search asked for, another one has at once."""
         return ExactCosts(self.space, get(TARGET), THREADS, CLOCK)
+
+    def _fitted_to(self, memory: int) -> FittedCosts:
+        return FittedCosts(self.planned, memory)
 
     def _limits(self, limit: int, step_share: float | None) -> Limits:
         whole = limit + self.costs.program_bytes
         if step_share is None:
             return Limits(whole)
-        return Limits(whole, step_share * self._planned().of(self.space.full).step_ms)
+        return Limits(whole, step_share * self.planned.of(self.space.full).step_ms)
 
     def _kept(
         self, name: str, make: Callable[[], Made], read: Callable[[Path], Made], write: Callable[[Made, Path], None]

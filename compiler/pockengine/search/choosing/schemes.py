@@ -129,10 +129,10 @@ class Chooser:
             seen = self._checked(self._evolved, "evolution", limits, notes)
         self._once[limits] = [made.choice for made in seen if limits.keeps(made.cost)]
         seen += self._beyond(limits)
-        others = [
-            self._made(choice, "usual") for choice in beside if self.gain(choice) > max(map(_gain, seen), default=0)
-        ]
-        fitting = [made for made in (*seen, *others) if limits.keeps(made.cost)]
+        fitting = [made for made in seen if limits.keeps(made.cost)]
+        most = max(map(_gain, fitting), default=0)
+        others = (self._made(choice, "usual") for choice in beside if self.gain(choice) > most)
+        fitting += [made for made in others if limits.keeps(made.cost)]
         best = max(fitting, key=_gain) if fitting else self._shed(seen, limits, notes)
         best = self._grown(best, limits)
         return replace(best, bound=max(self.bound(limits), best.gain), notes=tuple(notes))

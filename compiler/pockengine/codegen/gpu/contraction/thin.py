@@ -33,7 +33,8 @@ class Lanes:
     @property
     def name(self) -> str:
         """For people and for stores of choices."""
-        return f"{self.lanes} thread{'s' if self.lanes > 1 else ''} a result" + (", along the sum" if self.along_k else "")
+        threads = f"{self.lanes} threads" if self.lanes > 1 else "1 thread"
+        return f"{threads} a result" + (", along the sum" if self.along_k else "")
 
     @property
     def results(self) -> int:

@@ -10,7 +10,7 @@ shapes as much as from their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -106,10 +106,10 @@ class Learned:
     points: Points
     told: tuple[Told, ...]
 
-    def of(self, features: Floats) -> list[Floats]:
-        """[members, figures] of each sample, of [members, features]."""
-        similar = self.points.similar(features, self.kinds)
-        return [np.clip(similar @ one.weights + one.middle, *one.span) for one in self.told]
+    def of(self, rows: Ints, features: Floats) -> list[Floats]:
+        """[rows, figures] of each sample, of some members that see [rows, features]."""
+        similar = self.points.similar(features, self.kinds[rows])
+        return [np.clip(similar @ one.weights + one.middle, *one.span[:, rows]) for one in self.told]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +119,8 @@ class Regression:
 
     classes: tuple[Learned, ...]
     scales: tuple[Floats, ...]
+    _last: list[tuple[Floats, list[Floats]]] = field(default_factory=list, init=False, repr=False)
+    """What was asked last, and the figures: choices that differ in one unit differ in few segments."""
 
     @classmethod
     def fit(cls, segments: Segments, features: Floats, samples: Sequence[Sample]) -> Regression:
@@ -132,10 +134,18 @@ class Regression:
 
     def of(self, features: Floats) -> list[Floats]:
         """[segments, figures] of each sample, of [segments, features]."""
-        found = [np.zeros(scales.shape) for scales in self.scales]
+        if self._last:
+            seen, figured = self._last[0]
+            changed, found = (features != seen).any(axis=1), [figures.copy() for figures in figured]
+        else:
+            changed, found = np.ones(len(features), np.bool_), [np.zeros(scales.shape) for scales in self.scales]
         for one in self.classes:
-            for figures, told in zip(found, one.of(features[one.members]), strict=True):
-                figures[one.members] = told
+            rows = np.flatnonzero(changed[one.members])
+            members = one.members[rows]
+            if len(members):
+                for figures, told in zip(found, one.of(rows, features[members]), strict=True):
+                    figures[members] = told
+        self._last[:] = [(features, found)]
         return [figures * scales for figures, scales in zip(found, self.scales, strict=True)]
 
 

@@ -120,3 +120,13 @@ def test_segments_of_a_class_see_alike(segments: Segments) -> None:
     for kind, own in zip(segments.classes, segments.parts, strict=True):
         assert parts.setdefault(kind, own) == own
     assert len(parts) < len(segments)
+
+
+def test_what_was_asked_before_makes_no_difference(segments: Segments) -> None:
+    known, others = _drawn(segments, 1, 20), _drawn(segments, 5, 12)
+    figures = _truth(segments, known)
+    one, full = _fitted(segments, known, figures), segments.space.full
+    near = [(*full[:unit], 0, *full[unit + 1 :]) for unit in range(len(full))]
+    asked = [*others, *near, *others[::-1], full, full]
+    fresh = [_told(segments, _fitted(segments, known, figures), [choice])[0] for choice in asked]
+    np.testing.assert_allclose(_told(segments, one, asked), np.stack(fresh), rtol=1e-9, atol=1e-12)

@@ -94,13 +94,13 @@ class Setting:
         return _first(0, len(recipes), lambda place: not self._seems_to_fit(recipes[place]))
 
     def _last_of(self, recipes: Sequence[Callable[[], Recipe]]) -> Proposal | None:
-        """The last one that can be planned."""
+        """The last one that fits."""
         for recipe in reversed(recipes):
             try:
-                self.fits(found := recipe())
+                if self.fits(found := recipe()):
+                    return Proposal(found)
             except RecipeError:
                 continue
-            return Proposal(found)
         return None
 
     def _seems_to_fit(self, recipe: Callable[[], Recipe]) -> bool:

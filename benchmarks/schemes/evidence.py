@@ -86,7 +86,7 @@ def _compared(about: str, apart: Mapping[tuple[Cell, Name], float]) -> Line:
     better = sum(value > 0 for value in apart.values())
     worse = sum(value < -0.005 for value in apart.values())
     (cell, (method, share)), least = min(apart.items(), key=lambda one: one[1])
-    worst = f"least {100 * least:.1f} points ({' '.join(cell)}, {method} at {share:.0%})"
+    worst = f"least {100 * least:.1f} points ({' '.join(cell[:2])}, {method} at {share:.0%})"
     said = f"better in {part(better, len(apart))} of {len(apart)}; worse by over 0.5 in {worse}; {worst}"
     return about, asked, said
 
@@ -116,27 +116,27 @@ def _published(scores: Scores) -> Iterator[Line]:
         yield f"{called} against published schemes, at their memory", "equal or better", said
 
 
-def _schemes(results: Iterable[Result], rows: Sequence[Result]) -> dict[tuple[Cell, Name], Result]:
-    """What is known of how schemes were chosen, of those that are compared."""
-    wanted = {((one["model"], one["task"]), (one["method"], one["share"])) for one in rows}
-    found = {}
-    for one in results:
-        if one.get("kind") == "scheme" and one["recipe"] is not None:
-            place = (one["model"], one["task"]), (one["method"], one["share"])
-            if place in wanted:
-                found[place] = one
-    return found
+Place = tuple[str, str, str, float]
+"""A model, a task, a method and its share."""
 
 
-def _evolution(scores: Scores, schemes: Mapping[tuple[Cell, Name], Result], share: float) -> Iterator[Line]:
+def _schemes(results: Iterable[Result], rows: Sequence[Result]) -> dict[Place, Result]:
+    """What is known of how schemes were chosen, of those that are compared; of several the last."""
+    wanted = {_place(one) for one in rows}
+    chosen = (one for one in results if one.get("kind") == "scheme" and one["recipe"] is not None)
+    return {place: one for one in chosen if (place := _place(one)) in wanted}
+
+
+def _place(one: Result) -> Place:
+    return one["model"], one["task"], one["method"], one["share"]
+
+
+def _evolution(scores: Scores, schemes: Mapping[Place, Result], share: float) -> Iterator[Line]:
     ours, theirs = ("found", share), ("evolution", share)
     said = _points(scores.against(ours, theirs))
     yield f"found against the published search, limit {share:.0%}", "equal or better", said
-    pairs = [
-        (schemes[cell, ours], schemes[cell, theirs])
-        for cell in scores.differences(ours, theirs)
-        if (cell, ours) in schemes and (cell, theirs) in schemes
-    ]
+    places = {tuple((*cell[:2], *name) for name in (ours, theirs)) for cell in scores.differences(ours, theirs)}
+    pairs = [(schemes[one], schemes[other]) for one, other in places if one in schemes and other in schemes]
     if pairs:
         more = statistics.median(a["gain"] / b["gain"] - 1 for a, b in pairs if b["gain"] > 0)
         equal = sum(a["gain"] >= b["gain"] * (1 - 1e-9) for a, b in pairs)

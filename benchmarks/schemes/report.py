@@ -56,13 +56,14 @@ def _over(names: Iterable[Name], value_of: Callable[[Name], Mapping[Cell, float]
 
 
 def cells_table(rows: Iterable[Result]) -> str:
-    """One row a model and task, one column a scheme: mean accuracy over the seeds, with intervals over the seeds."""
+    """One row a model, its weights and a task, one column a scheme: mean accuracy over the seeds, with intervals over
+    these."""
     scores = Scores(rows)
     names = [name for name in _ordered(scores) if not name[0].startswith(RANDOM)]
     accuracy = {name: scores.accuracy(name) for name in names}
     cells = sorted({cell for name in names for cell in accuracy[name]})
     lines = [[*cell, *(str(Mean.of(list(accuracy[name].get(cell, {}).values()))) for name in names)] for cell in cells]
-    return table(("model", "task", *(" ".join(_named(name)) for name in names)), lines)
+    return table(("model", "task", "weights", *(" ".join(_named(name)) for name in names)), lines)
 
 
 def _ordered(scores: Scores) -> list[Name]:

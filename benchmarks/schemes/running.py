@@ -116,7 +116,8 @@ class Bench:
     def run(self, scheme: Scheme, task: Task, seed: int) -> Result | None:
         """The result of a scheme on a task's samples of one seed, as it is kept for tables; None where nothing of its
         kind fits. Raises OutOfTimeError."""
-        key = digest_of("row", self.model.key, task.name, scheme.method, scheme.share, seed, self.means.steps)
+        run = [self.model.key, task.name, scheme.method, scheme.share, seed, self.means.steps]
+        key = digest_of("row", self._weights_digest, run)
         made_by = {"weights": self._weights_digest, "search": _version(scheme.method)}
         if (kept := self.store.kept(key)) is not None:
             return kept
@@ -126,12 +127,12 @@ class Bench:
         if (recipe := self.recipe(scheme, task)) is None:
             return None
         plan = Plan(self.means.steps, self._rate(scheme, task), seed)
-        run = self._result(recipe, task, self._data(task, seed), plan)
+        made = self._result(recipe, task, self._data(task, seed), plan)
         cost, full = self.costs.of(recipe), self.costs.full
         return self.store.add(
             key,
             {
-                **{name: value for name, value in run.items() if name != "key"},
+                **{name: value for name, value in made.items() if name != "key"},
                 "kind": "row",
                 "method": scheme.method,
                 "share": scheme.share,

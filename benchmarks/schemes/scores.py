@@ -12,12 +12,14 @@ from scipy import stats
 
 from .store import Result
 
-Cell = tuple[str, str]
-"""A model and a task."""
+Cell = tuple[str, str, str]
+"""A model, a task, and which pre-trained weights of the model: only what began with the same is compared."""
 Name = tuple[str, float]
 """A method and its share of memory, as results have them."""
 
 FULL: Name = ("full", 1.0)
+_SHOWN = 4
+"""Digits of a digest that tell weights apart."""
 
 
 def interval(values: Sequence[float]) -> float:
@@ -53,13 +55,18 @@ def part(successes: int, count: int) -> str:
     return f"{100 * successes / count:.0f} % ({100 * around.low:.0f} to {100 * around.high:.0f})"
 
 
+def cell_of(row: Result) -> Cell:
+    """Where a row belongs."""
+    return row["model"], row["task"], row["weights"][:_SHOWN]
+
+
 class Scores:
     """Rows by scheme, cell and seed; of rows of the same run the last counts."""
 
     def __init__(self, rows: Iterable[Result]) -> None:
         self.runs: dict[Name, dict[Cell, dict[int, Result]]] = defaultdict(lambda: defaultdict(dict))
         for one in rows:
-            self.runs[one["method"], one["share"]][one["model"], one["task"]][one["seed"]] = one
+            self.runs[one["method"], one["share"]][cell_of(one)][one["seed"]] = one
 
     @property
     def shares(self) -> list[float]:

@@ -28,8 +28,7 @@ _KEPT = ("row", "scheme", "search time")
 class Store:
     """A file that lines are added to, by several processes at once if need be. Of one key the last line counts.
 
-    kept  a file of results that count wherever they were made: pre-trained weights differ in their last bits from one
-          machine to the next, and so do keys that tell weights apart"""
+    kept  a file of results that tables are made of, too, whichever machine they are of"""
 
     def __init__(self, file: Path, kept: Path | None = None) -> None:
         self.file, self._kept_file = file, kept

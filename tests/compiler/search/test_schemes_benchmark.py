@@ -17,14 +17,13 @@ from benchmarks.schemes import methods, searching
 from benchmarks.schemes.__main__ import rows_of, said_of
 from benchmarks.schemes.campaign import SHARES, Campaign
 from benchmarks.schemes.costs import TARGET, THREADS, Costs
-from benchmarks.schemes.evidence import criteria_table, evidence_table
 from benchmarks.schemes.methods import AT_PUBLISHED, BLOCKS, CRITERIA, HALF, METHODS, SEARCHED, method_of, rated_as
 from benchmarks.schemes.published import PUBLISHED
 from benchmarks.schemes.running import Bench, Means, OutOfTimeError, Scheme
-from benchmarks.schemes.scores import FULL, Scores, interval
+from benchmarks.schemes.scores import FULL, Scores
 from benchmarks.schemes.searching import CLOCK, WAYS, Searching
 from benchmarks.schemes.setting import Setting
-from benchmarks.schemes.store import Result, Store
+from benchmarks.schemes.store import Store
 from benchmarks.tasks import networks, pretraining
 from benchmarks.tasks import task as tasks
 from benchmarks.tasks.models import BATCH, MODELS, TASKS, Model
@@ -358,46 +357,3 @@ def test_pre_training_is_done_once(model: Model, tmp_path: Path, monkeypatch: py
     assert same is weights
     assert not np.array_equal(new["classifier.weight"], weights["classifier.weight"])
     assert np.array_equal(new["stem.weight"], weights["stem.weight"])
-
-
-def row(method: str, share: float, accuracy: float, **changes: Any) -> Result:
-    usual = {"kind": "row", "model": NAME, "task": "new-user", "seed": 0, "memory": 0.3, "time": 0.4, "steps": 1}
-    usual["weights"] = "abcdef"
-    return {**usual, "method": method, "share": share, "accuracy": accuracy, **changes}
-
-
-def test_the_evidence() -> None:
-    rows = []
-    for task, ours, bias in (("new-user", 0.9, 0.8), ("new-activities", 0.7, 0.75)):
-        for seed in (0, 1):
-            at: dict[str, Any] = {"task": task, "seed": seed}
-            rows += [row("full", 1.0, 0.85, **at), row("found", 0.5, ours, **at), row("bias", 0.5, bias, **at)]
-            rows += [row("evolution", 0.5, ours, **at), row("found-even", 0.5, ours - 0.1, **at)]
-            rows += [row("found-adapters", 0.5, ours + 0.02, **at)]
-            rows += [row(f"random-{seed}", 0.5, 0.75, **at), row(f"random-{seed + 2}", 0.5, ours, **at)]
-    rows += [row("published", 1.0, 0.6), row("found-as-published", 1.0, 0.65)]
-    seconds = {"found": 2.0, "evolution": 8.0}
-    schemes = [
-        row(name, 0.5, 0.0, kind="scheme", recipe={}, gain=gain, bound=1.25, choosing_seconds=seconds[name], task=task)
-        for name, gain in (("found", 1.0), ("evolution", 0.8))
-        for task in ("new-user", "new-activities")
-    ]
-    lines = dict(line.strip("| ").split(" | ", 1) for line in evidence_table([*rows, *schemes], rows).splitlines()[2:])
-    found = {name: line.split(" | ")[-1] for name, line in lines.items()}
-    assert found["found against full, limit 50%"].startswith("-5.0 ± ")
-    assert found["share of full's planned memory, found, limit 50%"] == "30.0 ± 0.0 %, at most 30 %"
-    against = found["found against bias, all limits"]
-    assert against.startswith("better in 50 % (1 to 99) of 2; worse by over 0.5 in 1; least -5.0 points")
-    assert "motion/streams new-activities, bias at 50%" in against
-    assert found["found against random schemes, limit 50%"].startswith("better than 50.0 ±")
-    assert found["found against published schemes, at their memory"].startswith("5.0 points, 1 cells")
-    gain = found["gain of the same contributions and time, limit 50%"]
-    assert gain.startswith("+25.0 % (median)") and "2.0 s against 8.0 s" in gain and "bound 20.0 %" in gain
-    assert found["found where weights may have adapters, too, against found, limit 50%"].startswith("2.0 ± 0.0 points")
-    assert found["found against head, all limits"] == "–"
-    assert "| found-even | 50% | -10.0 ± 0.0 | 0 % (0 to 84) |" in criteria_table(rows)
-
-
-def test_an_interval() -> None:
-    assert interval([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3**0.5, rel=1e-3)
-    assert np.isnan(interval([1.0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,11 +65,10 @@ class Setting:
         """The last one that fits of recipes that need more and more memory, where nodes may be computed twice; None
         where not even the first does, or where all do without that."""
         twice = [partial(self._twice, recipe) for recipe in recipes]
-        least, most = self._first_above(recipes), len(recipes)
-        if least == most:
+        if (least := self._first_above(recipes)) == len(recipes):
             return None
-        place = _first(least, most, lambda place: not self._fits_or_trains_nothing(twice[place])) - 1
-        return self._last_of(twice[: place + 1])
+        count = bisect_left(twice, True, least, key=lambda recipe: not self._fits_or_trains_nothing(recipe))
+        return self._last_of(twice[:count])
 
     def _twice(self, recipe: Callable[[], Recipe]) -> Recipe:
         return self.recomputing(recipe())
@@ -91,7 +91,7 @@ class Setting:
 
     def _first_above(self, recipes: Sequence[Callable[[], Recipe]]) -> int:
         """The place of the first recipe that is too much, by estimate."""
-        return _first(0, len(recipes), lambda place: not self._seems_to_fit(recipes[place]))
+        return bisect_left(recipes, True, key=lambda recipe: not self._seems_to_fit(recipe))
 
     def _last_of(self, recipes: Sequence[Callable[[], Recipe]]) -> Proposal | None:
         """The last one that fits."""
@@ -113,11 +113,3 @@ class Setting:
             return not any(choice) or self.searching.estimates.of(choice).peak_bytes <= whole
         except RecipeError:
             return True
-
-
-def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first place from `low` on for which something holds that holds for all after it; `high` for none."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low

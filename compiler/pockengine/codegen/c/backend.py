@@ -14,7 +14,7 @@ from ...plan.pipeline import PIPELINE, Pipeline
 from ...plan.program import PACKED, SCRATCH, Lowered, Packing
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
-from ..backend import Built, Description, Limits, PackedTrials
+from ..backend import Built, Description, Limits
 from ..common import attention as common_attention
 from ..common import expressions
 from ..common.c_dialect import C
@@ -24,7 +24,8 @@ from ..common.region import anchor_of, as_region
 from ..model import Model
 from ..native import toolchain
 from ..native.host import is_host
-from ..tunable import CheckedTrial, Choice, PackLimits, Picks
+from ..native.measure.packs import Packs
+from ..tunable import Choice, Picks
 from .attention import kernel as attention
 from .build import build
 from .contraction import compressed
@@ -63,7 +64,7 @@ CALL_CYCLES = 2000
 """Starting a kernel and handing it to the threads."""
 
 
-class CBackend:
+class CBackend(Packs):
     """Turns legal nodes into C kernels. Bare elementwise, reduction and contraction nodes count as regions of one
     node."""
 
@@ -194,26 +195,6 @@ class CBackend:
         from .measure.measurer import CMeasurer
 
         return CMeasurer(target, threads, cache)
-
-    def checkable(self, node: Node) -> bool:
-        """See native/measure/trials.py."""
-        from ..native.measure.trials import is_checkable
-
-        return is_checkable(node.outputs)
-
-    def pack(
-        self,
-        trials: Sequence[CheckedTrial],
-        target: Target,
-        threads: int,
-        limits: PackLimits,
-        cache: Path | None,
-        progress: Progress,
-    ) -> PackedTrials:
-        """See native/measure/trials.py."""
-        from ..native.measure.trials import pack
-
-        return pack(trials, target, threads, limits, cache, progress)
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """The C library and the runtime."""

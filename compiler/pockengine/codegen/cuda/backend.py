@@ -53,5 +53,5 @@ class CudaBackend(Lowering, Measured):
         return target.arch == get("host").arch and capability_here() == (architecture.major, architecture.minor)
 
     def making(self, target: Target, cache: Path | None) -> Making:
-        """See Measured."""
+        """See Packs."""
         return Making(lambda calls: launches(calls, target, cache), device_runtime())

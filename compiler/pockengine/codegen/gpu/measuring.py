@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...ir import Node
-from ...progress import Progress
 from ...targets import Target
-from ..backend import PackedTrials
-from ..native.measure import trials as packs
 from ..native.measure.making import Making
+from ..native.measure.packs import Packs
 from ..native.measure.program import ProgramMeasurement, measurement
-from ..tunable import CheckedTrial, PackLimits, Report, Trial
+from ..tunable import Report, Trial
 
 
 @dataclass(frozen=True)
@@ -33,29 +30,9 @@ class GpuMeasurer:
         """What a GPU can do at best is not measured."""
 
 
-class Measured:
-    """See `codegen.backend.Backend`."""
-
-    def making(self, target: Target, cache: Path | None) -> Making:
-        """How kernels become part of a program that measures them."""
-        raise NotImplementedError
+class Measured(Packs):
+    """See `codegen.backend.Backend`; each language says what its `making` is."""
 
     def measurer(self, target: Target, threads: int, cache: Path | None = None) -> GpuMeasurer:
         """What runs kernels on this machine's GPU."""
         return GpuMeasurer(target, self.making(target, cache), cache)
-
-    def checkable(self, node: Node) -> bool:
-        """See native/measure/trials.py."""
-        return packs.is_checkable(node.outputs)
-
-    def pack(
-        self,
-        trials: Sequence[CheckedTrial],
-        target: Target,
-        threads: int,
-        limits: PackLimits,
-        cache: Path | None,
-        progress: Progress,
-    ) -> PackedTrials:
-        """See native/measure/trials.py."""
-        return packs.pack(trials, target, 1, limits, cache, progress, self.making(target, cache))

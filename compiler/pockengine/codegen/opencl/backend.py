@@ -47,7 +47,7 @@ class OpenCLBackend(Lowering, Measured):
         return is_host(target) and device_here() is not None
 
     def making(self, target: Target, cache: Path | None) -> Making:
-        """See Measured."""
+        """See Packs."""
         runtime = device_runtime()
 
         def sources(calls: Sequence[Call]) -> Mapping[str, str]:

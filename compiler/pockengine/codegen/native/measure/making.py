@@ -23,5 +23,9 @@ class Making:
     sources: Callable[[Sequence[Call]], Mapping[str, str]] = as_they_are
     device: DeviceRuntime | None = None
 
+    def threads(self, wanted: int) -> int:
+        """Of the processor: one starts the kernels of a device."""
+        return wanted if self.device is None else 1
+
 
 ON_PROCESSOR = Making()

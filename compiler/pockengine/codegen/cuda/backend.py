@@ -10,9 +10,9 @@ from ...targets import HOST_MEMORY, Memory, Target, get
 from ..backend import Built
 from ..gpu.contraction.matrix import FORMATS as MATRIX_FORMATS
 from ..gpu.lowering import Lowering
-from ..gpu.measuring import Measured
 from ..model import Model
 from ..native import toolchain
+from ..native.measure.accelerated import Accelerated
 from ..native.measure.making import Making
 from . import nvrtc
 from .architecture import architecture_of
@@ -23,7 +23,7 @@ GPU_MEMORY = "gpu"
 """What a target calls the memory that its GPU has to itself."""
 
 
-class CudaBackend(Lowering, Measured):
+class CudaBackend(Lowering, Accelerated):
     """GPU-C kernels as machine code of NVIDIA's GPUs; see `codegen.backend.Backend`."""
 
     name = "cuda"

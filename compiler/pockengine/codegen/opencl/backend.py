@@ -11,17 +11,17 @@ from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
 from ..gpu.launches import launches_name
 from ..gpu.lowering import Lowering
-from ..gpu.measuring import Measured
 from ..model import Model
 from ..native import toolchain
 from ..native.host import is_host
+from ..native.measure.accelerated import Accelerated
 from ..native.measure.making import Making
 from .build import build, device_runtime
 from .device import device_here
 from .text import launches_c
 
 
-class OpenCLBackend(Lowering, Measured):
+class OpenCLBackend(Lowering, Accelerated):
     """GPU-C kernels that the device compiles; see `codegen.backend.Backend`."""
 
     name = "opencl"

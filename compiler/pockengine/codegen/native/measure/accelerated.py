@@ -1,5 +1,5 @@
-"""Measuring kernels on a GPU: the part of a backend's protocol that asks how quick they are, for every language of
-GPU kernels. Candidates run through the runtime's own way of starting kernels, here or in a pack of trials."""
+"""Measuring kernels that a device other than the processor runs: candidates run through the runtime's own way of
+starting kernels, here or in a pack of trials."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...targets import Target
-from ..native.measure.making import Making
-from ..native.measure.packs import Packs
-from ..native.measure.program import ProgramMeasurement, measurement
-from ..tunable import Report, Trial
+from ....targets import Target
+from ...tunable import Report, Trial
+from .making import Making
+from .packs import Packs
+from .program import ProgramMeasurement, measurement
 
 
 @dataclass(frozen=True)
-class GpuMeasurer:
+class AcceleratedMeasurer:
     """Runs kernels on the GPU of this machine, which must be the target; `cache` is the folder of compiled ones."""
 
     target: Target
@@ -30,9 +30,9 @@ class GpuMeasurer:
         """What a GPU can do at best is not measured."""
 
 
-class Measured(Packs):
+class Accelerated(Packs):
     """See `codegen.backend.Backend`; each language says what its `making` is."""
 
-    def measurer(self, target: Target, threads: int, cache: Path | None = None) -> GpuMeasurer:
+    def measurer(self, target: Target, threads: int, cache: Path | None = None) -> AcceleratedMeasurer:
         """What runs kernels on this machine's GPU."""
-        return GpuMeasurer(target, self.making(target, cache), cache)
+        return AcceleratedMeasurer(target, self.making(target, cache), cache)

@@ -35,6 +35,9 @@ ENOUGH = 5
 MOST = 1024
 """Observations that one class learns from: the latest schemes'."""
 
+KEPT = 1024
+"""Answers about one segment that are kept."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -119,8 +122,12 @@ class Regression:
 
     classes: tuple[Learned, ...]
     scales: tuple[Floats, ...]
-    _last: list[tuple[Floats, list[Floats]]] = field(default_factory=list, init=False, repr=False)
-    """What was asked last, and the figures: choices that differ in one unit differ in few segments."""
+    _known: list[dict[bytes, Floats]] = field(init=False, repr=False)
+    """Of each segment what it was asked for last: choices that a search compares have most of what segments see in
+    common."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_known", [{} for _ in self.scales[0]])
 
     @classmethod
     def fit(cls, segments: Segments, features: Floats, samples: Sequence[Sample]) -> Regression:
@@ -134,19 +141,27 @@ class Regression:
 
     def of(self, features: Floats) -> list[Floats]:
         """[segments, figures] of each sample, of [segments, features]."""
-        if self._last:
-            seen, figured = self._last[0]
-            changed, found = (features != seen).any(axis=1), [figures.copy() for figures in figured]
-        else:
-            changed, found = np.ones(len(features), np.bool_), [np.zeros(scales.shape) for scales in self.scales]
+        keys = [row.tobytes() for row in features]
+        missing = np.array([key not in known for key, known in zip(keys, self._known, strict=True)])
+        if missing.any():
+            self._ask(features, keys, missing)
+        figures = np.array([known[key] for key, known in zip(keys, self._known, strict=True)])
+        widths = np.cumsum([scales.shape[1] for scales in self.scales])
+        return np.split(figures, widths[:-1], axis=1)
+
+    def _ask(self, features: Floats, keys: Sequence[bytes], missing: Bools) -> None:
+        """Let these segments' figures be known."""
         for one in self.classes:
-            rows = np.flatnonzero(changed[one.members])
+            rows = np.flatnonzero(missing[one.members])
+            if not len(rows):
+                continue
             members = one.members[rows]
-            if len(members):
-                for figures, told in zip(found, one.of(rows, features[members]), strict=True):
-                    figures[members] = told
-        self._last[:] = [(features, found)]
-        return [figures * scales for figures, scales in zip(found, self.scales, strict=True)]
+            told = one.of(rows, features[members])
+            scaled = [figures * scales[members] for figures, scales in zip(told, self.scales, strict=True)]
+            for member, figures in zip(members, np.concatenate(scaled, axis=1), strict=True):
+                if len(self._known[member]) >= KEPT:
+                    self._known[member].clear()
+                self._known[member][keys[member]] = figures
 
 
 def _learned(

@@ -4,21 +4,21 @@ here (PoCL; a driver of CUDA that emulates kernels), tried in packs, and kept.""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from pockengine.codegen import backends
+from pockengine.codegen.cuda import device as cuda_device
 from pockengine.codegen.cuda.backend import CudaBackend
 from pockengine.codegen.gpu.contraction.kernels import Pick, Products
+from pockengine.codegen.native import host
+from pockengine.codegen.native.host import said_by
 from pockengine.codegen.opencl import backend as opencl
 from pockengine.codegen.opencl.backend import OpenCLBackend
 from pockengine.codegen.tunable import Measurer, PackLimits, RunLimits, Trial
@@ -34,6 +34,7 @@ from tests.compiler.codegen.opencl.library import needs_device
 from tests.compiler.tune.workloads import DEPTHWISE, STRIDED, bare, product, relu_convolution, relu_product
 
 HOST = get("host")
+CAPABILITY = Path(cuda_device.__file__)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +162,7 @@ def test_a_pack_of_trials_runs_on_the_device(cache: Path, tmp_path: Path) -> Non
 
 
 def test_without_a_device_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(opencl, "device_here", lambda: None)
+    monkeypatch.setattr(opencl, "device_here", lambda: "")
     found = tune(workloads_of([product()], HOST, 1, OpenCLBackend()), "fast", LocalStore(tmp_path))
     assert found.why_not.endswith("is another machine than this one, so the model chose")
 
@@ -174,18 +175,33 @@ def test_choices_are_measured_through_nvidias_driver(
     calls = [call for trial in wanted for lowered in trial.candidates for call in lowered.calls]
     monkeypatch.setenv("LD_LIBRARY_PATH", str(driver_of(calls, tmp_path)))
     check(CudaBackend().measurer(here(), 1, cache), wanted, tmp_path)
-    assert _capability(os.environ) == "(8, 7)"
+    assert said_by(CAPABILITY) == "8.7" and CudaBackend().runs_here(here())
 
 
-def test_without_a_driver_there_is_no_gpu() -> None:
-    assert _capability({**os.environ, "LD_LIBRARY_PATH": "/nowhere"}) == "None"
-    assert not CudaBackend().runs_here(get("h100"))
+def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")
+    assert said_by(CAPABILITY) == "" and not CudaBackend().runs_here(get("h100"))
 
 
-def _capability(environment: Mapping[str, str]) -> str:
-    text = "from pockengine.codegen.cuda.device import capability_here; print(capability_here())"
-    done: Any = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=dict(environment))
-    return str(done.stdout.strip())
+@needs_device
+def test_drivers_are_asked_in_a_process_of_their_own() -> None:
+    """Another LLVM than PoCL's may be loaded in this one."""
+    text = (
+        "from pathlib import Path; from pockengine.codegen.opencl.backend import OpenCLBackend as Backend; "
+        "from pockengine.targets import get; assert Backend().environment(get('host'))['opencl']; "
+        "print('libOpenCL' in Path('/proc/self/maps').read_text())"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_driver_that_fails_or_does_not_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "device.py"
+    script.write_text("import os; print('a GPU', flush=True); os.abort()")
+    assert said_by(script) == ""
+    monkeypatch.setattr(host, "_SECONDS", 0.3)
+    script.write_text("import time; print('a GPU', flush=True); time.sleep(60)")
+    assert said_by(script) == ""
 
 
 def test_a_convolutions_choices_are_of_one_space() -> None:

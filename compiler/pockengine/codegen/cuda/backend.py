@@ -12,12 +12,12 @@ from ..gpu.contraction.matrix import FORMATS as MATRIX_FORMATS
 from ..gpu.lowering import Lowering
 from ..model import Model
 from ..native import toolchain
+from ..native.host import said_by
 from ..native.measure.accelerated import Accelerated
 from ..native.measure.making import Making
 from . import nvrtc
 from .architecture import architecture_of
 from .build import build, device_runtime, launches
-from .device import capability_here
 
 GPU_MEMORY = "gpu"
 """What a target calls the memory that its GPU has to itself."""
@@ -50,8 +50,12 @@ class CudaBackend(Lowering, Accelerated):
     def runs_here(self, target: Target) -> bool:
         """Whether there is a GPU here of the capability that is compiled for."""
         architecture = architecture_of(target)
-        return target.arch == get("host").arch and capability_here() == (architecture.major, architecture.minor)
+        return target.arch == get("host").arch and _capability_here() == f"{architecture.major}.{architecture.minor}"
 
     def making(self, target: Target, cache: Path | None) -> Making:
         """See Packs."""
         return Making(lambda calls: launches(calls, target, cache), device_runtime())
+
+
+def _capability_here() -> str:
+    return said_by(Path(__file__).with_name("device.py"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from ...plan.program import Call
@@ -13,11 +14,10 @@ from ..gpu.launches import launches_name
 from ..gpu.lowering import Lowering
 from ..model import Model
 from ..native import toolchain
-from ..native.host import is_host
+from ..native.host import is_host, said_by
 from ..native.measure.accelerated import Accelerated
 from ..native.measure.making import Making
 from .build import build, device_runtime
-from .device import device_here
 from .text import launches_c
 
 
@@ -40,11 +40,11 @@ class OpenCLBackend(Lowering, Accelerated):
 
     def environment(self, target: Target) -> Mapping[str, str]:
         """The device and its driver, which compiles the kernels, where that is here."""
-        return {"opencl": (device_here() or "") if is_host(target) else ""}
+        return {"opencl": device_here() if is_host(target) else ""}
 
     def runs_here(self, target: Target) -> bool:
         """Whether the processor is this one, and there is a device."""
-        return is_host(target) and device_here() is not None
+        return is_host(target) and bool(device_here())
 
     def making(self, target: Target, cache: Path | None) -> Making:
         """See Packs."""
@@ -55,3 +55,9 @@ class OpenCLBackend(Lowering, Accelerated):
             return {launches_name(text): text}
 
         return Making(sources, runtime)
+
+
+@cache
+def device_here() -> str:
+    """Name and driver version of the device; nothing where there is none."""
+    return said_by(Path(__file__).with_name("device.py"))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,14 @@ from pock_server.worker import answer as answering
 from pock_server.worker.lines import Lines
 from pockengine.check import Estimate, estimate
 from tests.e2e.small_model import RECIPE, make_files
+
+
+@pytest.fixture(autouse=True)
+def given_way(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """By how much who answers has given way: not this process, which goes on with other tests."""
+    steps: list[int] = []
+    monkeypatch.setattr(os, "nice", steps.append)
+    return steps
 
 
 def _answers(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,7 +58,7 @@ def test_a_recipe_is_planned_once_for_each_target_and_limit(tmp_path: Path, monk
     assert len({json.dumps(one, sort_keys=True) for one in told}) >= 4
 
 
-def test_an_approximation_is_near_what_is_planned(tmp_path: Path) -> None:
+def test_an_approximation_is_near_what_is_planned(tmp_path: Path, given_way: list[int]) -> None:
     (tmp_path / "model").mkdir()
     make_files(tmp_path).model.rename(tmp_path / "model" / "model.onnx")
     about: dict[str, Any] = {"recipe": RECIPE, "target": "raspberry-pi-4", "threads": None, "memory": None}
@@ -73,3 +82,4 @@ def test_an_approximation_is_near_what_is_planned(tmp_path: Path) -> None:
     third = {**RECIPE, "update": [{"params": "point.weight", "channels": 0.3}]}
     told = _answers(tmp_path, [{"ask": "approximate", **about, "recipe": third}] * 60)[-1]
     assert told == {"learned": 1, "takes": None}, "the space has no such share"
+    assert given_way == [10] * 4, "once a process, and only for approximations"

@@ -39,6 +39,7 @@ from pockengine.search.contributions import (
 )
 from pockengine.search.contributions.earlier import earlier_first
 from pockengine.search.costs import FittedCosts
+from pockengine.search.job.comparison import schemes_of
 from pockengine.targets import get
 
 from .costs import TARGET, THREADS, Costs
@@ -123,10 +124,10 @@ class Picked:
 
 @cache
 def search_digest() -> str:
-    """Of the search's source: what an earlier version found is found again."""
+    """Of the search's source, and of how it is asked here: what an earlier version found is found again."""
     folder = Path(inspect.getfile(Space)).parent
     found = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
+    for file in (*sorted(folder.rglob("*.py")), Path(__file__)):
         found.update(file.read_bytes())
     return found.hexdigest()[:12]
 
@@ -210,9 +211,9 @@ class Searching:
     def pick(
         self, contributions: Contributions, limit: int, step_share: float | None = None, recompute: bool = False
     ) -> Picked | None:
-        """The best choice within so many bytes, and within a share of full's step time, where one is given, or what the
-        published search finds, if it is better, as `pock search` does; with `recompute`, nodes may be computed twice
-        to fit. None where there is none."""
+        """The best choice within so many bytes, and within a share of full's step time, where one is given, or what a
+        person would write or the published search finds, if it is better, as `pock search` does; with `recompute`,
+        nodes may be computed twice to fit. None where there is none."""
         chooser = self._chooser(contributions)
         if recompute:
             chooser.fitted = self._fitted(limit + self.costs.program_bytes)
@@ -220,7 +221,9 @@ class Searching:
         evolved, evolving = self._evolved(contributions, limits)
         began = time.monotonic()
         try:
-            chosen = chooser.choose(limits, [] if evolved is None else [evolved])
+            chooser.check(limits)
+            beside = [*schemes_of(self.space, chooser, limits).values(), *([] if evolved is None else [evolved])]
+            chosen = chooser.choose(limits, beside)
         except MemoryBudgetError:
             return None
         seconds = evolving + time.monotonic() - began

@@ -31,7 +31,7 @@ from .planned import Planned
 from .reduced import Reduced, elsewhere
 from .request import Request, Scope
 from .shown import show_plan
-from .stages import STAGES, plan_programs, plan_reduced, reduced
+from .stages import STAGES, plan_programs, plan_reduced, plan_within, reduced
 
 __all__ = [
     "RUNTIME_BYTES",
@@ -49,6 +49,7 @@ __all__ = [
     "plan_inference",
     "plan_programs",
     "plan_reduced",
+    "plan_within",
     "predicted_peak_bytes",
     "reduced",
     "space_bytes",

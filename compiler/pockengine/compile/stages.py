@@ -43,7 +43,15 @@ def plan_reduced(reduced: Reduced, backend: Backend) -> Planned:
     if request.allowed is None:
         return planned
     memory = allowed_bytes(request.allowed, lowering)
-    room = Room(memory, planned.runtime_bytes)
-    if peak_bytes(planned.programs, planned.spaces, room.runtime) <= memory:
+    if peak_bytes(planned.programs, planned.spaces, planned.runtime_bytes) <= memory:
         return planned
+    return plan_within(reduced, backend, memory)
+
+
+def plan_within(reduced: Reduced, backend: Backend, memory: int, least: bool = True) -> Planned:
+    """The same with the fewest bytes kept for the backward part, and with forward nodes computed twice until the whole
+    process keeps to so many bytes. Raises MemoryBudgetError, with what `least` would be if that is to be looked for."""
+    resolved = reduced.graphs.resolved
+    lowering = Lowering(backend, resolved.request.target, resolved.threads)
+    room = Room(memory, lowering.runtime_bytes(resolved.request.model), least)
     return plan(fitted(shape(reduced, lowering, sparing=True), room), backend)

@@ -48,10 +48,12 @@ class Room:
     """What programs may take.
 
     memory   bytes for the whole process, RESERVE included
-    runtime  bytes of these that the program itself takes beside its blocks"""
+    runtime  bytes of these that the program itself takes beside its blocks
+    least    whether the least that programs can take is looked for where they find no place: that takes longest"""
 
     memory: int
     runtime: int
+    least: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,9 @@ def fit(
         recomputing = Recomputing(program.graph, lowering)
         found = _within(recomputing, arena, program, spaces, passes)
         if found.program.plan.arena_bytes > arena:
+            if not room.least:
+                shown = _shown(room.memory, lowering)
+                raise MemoryBudgetError(f"no place was found for '{kind}' in the {shown}", room.memory)
             found = _least(kind, recomputing, arena, spaces, passes)
         fitted[kind] = found.program
         if dump is not None:

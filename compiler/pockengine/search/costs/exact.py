@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...check.speed import clock_of, step_cycles
 from ...codegen import backends
 from ...codegen.backend import Backend
-from ...compile import Request, Scope, plan_programs, predicted_peak_bytes
+from ...compile import (
+    Planned,
+    Reduced,
+    Request,
+    Scope,
+    plan_reduced,
+    plan_within,
+    predicted_peak_bytes,
+    reduced,
+)
 from ...errors import MemoryBudgetError
 from ...plan.budget import RESERVE
 from ...progress import Progress, quiet
@@ -43,27 +50,30 @@ class ExactCosts:
         self._progress = progress
         self._backend = backends.of(target)
         self._known: dict[Choice, Cost] = {}
+        self._last: tuple[Choice, Reduced] | None = None
 
     def of(self, choice: Choice) -> Cost:
         """What planning says. Raises RecipeError for a choice that trains nothing, UnsupportedOperatorError where a
         gradient or a kernel is missing."""
         choice = tuple(choice)
         if choice not in self._known:
-            self._known[choice] = self._cost(choice)
+            self._known[choice] = self._cost(plan_reduced(self._reduced(choice), self._backend))
         return self._known[choice]
 
     def within(self, choice: Choice, memory: int) -> Cost | None:
         """Of the step that computes forward nodes twice to keep its peak to so many bytes; None where there is none."""
         try:
-            return self._planned(replace(self._request(choice), memory=memory + RESERVE))
+            return self._cost(plan_within(self._reduced(choice), self._backend, memory + RESERVE, least=False))
         except MemoryBudgetError:
             return None
 
-    def _cost(self, choice: Choice) -> Cost:
-        return self._planned(self._request(choice))
+    def _reduced(self, choice: Choice) -> Reduced:
+        """Kept for the last choice: what does not fit is planned again within the memory."""
+        if self._last is None or self._last[0] != choice:
+            self._last = choice, reduced(self._request(choice))
+        return self._last[1]
 
-    def _planned(self, request: Request) -> Cost:
-        planned = plan_programs(request)
+    def _cost(self, planned: Planned) -> Cost:
         return Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)
 
     def _request(self, choice: Choice) -> Request:

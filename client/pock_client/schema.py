@@ -2378,8 +2378,8 @@ class SearchIn(Struct, frozen=True, kw_only=True):
     """Steps of each short training that finds learning rates; 0: the recipe's stay."""
     tries: bool | UnsetType = UNSET
     """Train what else fits, too, each at its best learning rates, and take the best; needs `lr_steps`."""
-    recompute: bool | UnsetType = UNSET
-    """What fits because forward nodes are computed twice counts, too; needs `memory_bytes`."""
+    recompute: bool | UnsetType | None = UNSET
+    """What fits because forward nodes are computed twice counts, too; default: with `memory_bytes`."""
     confirm: int | UnsetType = UNSET
     """Steps of short trainings that compare what was found; 0: none."""
     ranks: list[int] | UnsetType = UNSET

@@ -94,9 +94,9 @@ class SearchIn(BaseModel):
         default=False,
         description="Train what else fits, too, each at its best learning rates, and take the best; needs `lr_steps`.",
     )
-    recompute: bool = Field(
-        default=False,
-        description="What fits because forward nodes are computed twice counts, too; needs `memory_bytes`.",
+    recompute: bool | None = Field(
+        default=None,
+        description="What fits because forward nodes are computed twice counts, too; default: with `memory_bytes`.",
     )
     confirm: int = Field(
         default=0, ge=0, le=MOST_STEPS, description="Steps of short trainings that compare what was found; 0: none."

@@ -36,8 +36,8 @@ from pock_server.targets.service import Compiler
 
 _UNLISTED = -1
 """The version of builds that are not listed: their names are nobody's."""
-_LATER = {"channels", "joules", "watts", "lr_steps", "ranks", "tries", "recompute"}
-_NOT_ASKED = {name: SearchIn.model_fields[name].default for name in _LATER}
+_LATER = {"channels", "joules", "watts", "lr_steps", "ranks", "tries"}
+_NOT_ASKED = {**{name: SearchIn.model_fields[name].default for name in _LATER}, "recompute": False}
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def _options(order: SearchIn) -> dict[str, Any]:
     has the key that it had."""
     same = order.model_dump(mode="json", include={"step_ms", "method", "prefer", "minutes", "confirm", "seed"})
     later = order.model_dump(mode="json", include=_LATER, exclude_defaults=True)
-    return {"memory": order.memory_bytes, **same, **later}
+    twice = {} if order.memory_bytes is None else {"recompute": order.recompute is not False}
+    return {"memory": order.memory_bytes, **same, **later, **twice}
 
 
 def _fields(

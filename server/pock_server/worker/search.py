@@ -37,7 +37,7 @@ def search_task(task: dict[str, Any], folder: Path, lines: Lines) -> dict[str, A
             eval_data=held_out,
             folder=kept,
             progress=lines.progress,
-            **asked["options"],
+            **{"recompute": False, **asked["options"]},
         )
     finally:
         shutil.rmtree(kept, ignore_errors=True)

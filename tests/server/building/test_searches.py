@@ -231,7 +231,7 @@ def test_a_task_is_told_what_to_search(server: Server, person: Person) -> None:
     assert claim is not None
     task = load_task(server.services, claim)
     assert task.search is not None and task.search.held_out and task.compiles_for == "host"
-    options = {"memory": 5000, "step_ms": None, "method": "measured", "prefer": "accuracy"}
+    options = {"memory": 5000, "recompute": True, "step_ms": None, "method": "measured", "prefer": "accuracy"}
     assert task.search.options == {**options, "minutes": 5.0, "confirm": 3, "seed": 7}, (
         "what was not asked for is not told"
     )
@@ -243,12 +243,10 @@ def test_a_task_is_told_what_to_search(server: Server, person: Person) -> None:
 
 def test_what_came_later_is_told_where_it_was_asked_for(server: Server, person: Person) -> None:
     later = {"channels": "gradient", "joules": 1.5, "watts": 6.0, "lr_steps": 20, "ranks": [4, 16], "tries": True}
-    later["recompute"] = True
-    plain = order(person, memory_bytes=1 << 20)
+    plain = order(person)
     for changes in ({}, later):
         shown = person.post("/searches", {**plain, **changes}).json()
         never: dict[str, Any] = {"joules": None, "watts": None, "lr_steps": 0, "ranks": [], "tries": False}
-        never["recompute"] = False
         expected = {"channels": "activation", **never, **changes}
         assert {name: shown[name] for name in later} == expected
         claim = claim_next(server.services)
@@ -257,6 +255,21 @@ def test_what_came_later_is_told_where_it_was_asked_for(server: Server, person: 
         assert search is not None and {name: search.options.get(name) for name in later} == {
             name: changes.get(name) for name in later
         }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({}, True), ({"recompute": True}, True), ({"recompute": False}, False), ({"memory_bytes": None}, None)],
+)
+def test_nodes_may_be_computed_twice_where_memory_is_limited(
+    server: Server, person: Person, changes: dict[str, Any], expected: bool | None
+) -> None:
+    shown = person.post("/searches", {**order(person, memory_bytes=1 << 20), **changes}).json()
+    assert shown["recompute"] is bool(expected)
+    claim = claim_next(server.services)
+    assert claim is not None
+    search = load_task(server.services, claim).search
+    assert search is not None and search.options.get("recompute") is expected
 
 
 def test_old_data_are_dropped_and_searches_stay(start_server: ServerFactory) -> None:

@@ -104,7 +104,12 @@ Try = Annotated[
     bool, typer.Option("--try", help="Train what else fits, too, each at its best learning rates, and take the best.")
 ]
 Recompute = Annotated[
-    bool, typer.Option("--recompute", help="What fits because forward nodes are computed twice counts, too.")
+    bool | None,
+    typer.Option(
+        "--recompute/--no-recompute",
+        help="Whether what fits because forward nodes are computed twice counts, too.",
+        show_default="where --memory is given",
+    ),
 ]
 Confirm = Annotated[
     int, typer.Option("--confirm", metavar="STEPS", min=0, help="Train the recipe and usual ones so long, and compare.")
@@ -137,7 +142,7 @@ def create_search(
     lr: FindRates = False,
     lr_steps: RateSteps = 60,
     tries: Try = False,
-    recompute: Recompute = False,
+    recompute: Recompute = None,
     confirm: Confirm = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
@@ -155,7 +160,7 @@ def create_search(
         raise typer.BadParameter("--output and --report go with --wait; `searches download` fetches them later")
     limits = {"memory_bytes": None if memory is None else _bytes_of(memory), "step_ms": step_ms, "joules": energy}
     ways = {"watts": power, "method": method, "channels": channels, "prefer": prefer, "tries": tries or None}
-    ways |= {"lr_steps": lr_steps if lr or tries else None, "recompute": recompute or None}
+    ways |= {"lr_steps": lr_steps if lr or tries else None, "recompute": recompute}
     others = {"minutes": minutes, "confirm": confirm, "seed": seed, "threads": threads, "priority": priority}
     options: dict[str, Any] = {**limits, **ways, **others, "ranks": rank or None, "name": name}
     with connected(profile) as client:

@@ -68,7 +68,12 @@ Try = Annotated[
     bool, typer.Option("--try", help="Train what else fits, too, each at its best learning rates, and take the best.")
 ]
 Recompute = Annotated[
-    bool, typer.Option("--recompute", help="What fits because forward nodes are computed twice counts, too.")
+    bool | None,
+    typer.Option(
+        "--recompute/--no-recompute",
+        help="Whether what fits because forward nodes are computed twice counts, too.",
+        show_default="where --memory is given",
+    ),
 ]
 RateSteps = Annotated[
     int, typer.Option("--lr-steps", metavar="STEPS", min=1, help="Of each short training that --lr does.")
@@ -104,7 +109,7 @@ def search_command(
     lr: FindRates = False,
     lr_steps: RateSteps = 60,
     tries: Try = False,
-    recompute: Recompute = False,
+    recompute: Recompute = None,
     confirm: Confirm = 0,
     report: Report = None,
     json: Json = False,

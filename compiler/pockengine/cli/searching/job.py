@@ -49,7 +49,7 @@ class SearchOptions:
     resume: Path | None
     lr_steps: int
     tries: bool
-    recompute: bool
+    recompute: bool | None
     confirm: int
     report: Path | None
     import_losses: bool = False

@@ -42,7 +42,7 @@ def search(
     folder: str | os.PathLike[str] | None = None,
     lr_steps: int = 0,
     tries: bool = False,
-    recompute: bool = False,
+    recompute: bool | None = None,
     confirm: int = 0,
     ranks: Sequence[int] = (),
     progress: Progress = quiet,
@@ -67,7 +67,7 @@ def search(
     folder     keeps results as they come, so that the same call goes on where one was ended
     lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
     tries      train usual schemes that fit, too, each at its best rates, and take what is best; needs `lr_steps`
-    recompute  what fits because forward nodes are computed twice counts, too; needs `memory`
+    recompute  what fits because forward nodes are computed twice counts, too; default: where `memory` is given
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)

@@ -44,7 +44,8 @@ class SearchRequest:
     confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
     progress   called with (stage, done, total)
     energy     what the device draws, and the limit of a step's energy; None: nothing is known of it
-    recompute  count as within the limit of memory what keeps to it only where forward nodes are computed twice
+    recompute  count as within the limit of memory what keeps to it only where forward nodes are computed twice; None:
+               where there is such a limit
     ranks      of low-rank adapters that may be trained beside weights; none: no adapters"""
 
     graph: Graph
@@ -66,7 +67,7 @@ class SearchRequest:
     energy: Energy | None = None
     ranks: tuple[int, ...] = ()
     tries: bool = False
-    recompute: bool = False
+    recompute: bool | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -83,6 +84,11 @@ class SearchRequest:
         if self.eval_data is None and (self.method == "measured" or self.confirm):
             wanted = "measuring contributions" if self.method == "measured" else "confirming a scheme"
             raise PockError(f"{wanted} needs samples that were held out: give --eval-data")
+
+    @property
+    def computes_twice(self) -> bool:
+        """Whether nodes may be computed twice to keep to the memory."""
+        return self.limits.memory_bytes is not None if self.recompute is None else self.recompute
 
 
 def check_ranks(ranks: Sequence[int], method: str) -> None:

@@ -134,8 +134,7 @@ class _Search:
         said = {"target": repr(target), "prefer": request.prefer, "energy": repr(request.energy)}
         if request.tries:
             settings["tries"] = request.lr_steps
-        if request.recompute:
-            settings["recompute"] = 1
+        settings["recompute"] = int(request.computes_twice)
         return self.work.kept("found.json", self._identity(minutes=request.minutes, **settings, **said))
 
     def _found(self, contributions: Contributions) -> Found:
@@ -144,7 +143,7 @@ class _Search:
             costs = Costs(space, request.target, self.threads, progress=request.progress)
         planned = WholeCosts(space, request.target, self.threads)
         chooser = Chooser(space, contributions.gains, costs, planned, request.seed, progress=request.progress)
-        if request.recompute and request.limits.memory_bytes is not None:
+        if request.computes_twice and request.limits.memory_bytes is not None:
             chooser.fitted = FittedCosts(planned, request.limits.memory_bytes)
         chooser.check(request.limits)
         with self._timed("comparing"):
@@ -198,7 +197,7 @@ class _Search:
         if request.prefer is not Preference.ACCURACY:
             limits = limits.within(chosen.cost)
         named = {GAINS: chosen.choice, **named}
-        if request.recompute and (once := chooser.once(limits)) is not None:
+        if request.computes_twice and (once := chooser.once(limits)) is not None:
             named[ONCE] = once
         fitting = {name: choice for name, choice in named.items() if limits.keeps(chooser.cost(choice))}
         tried = try_schemes(space, fitting, contributions.importance, self.data, request.lr_steps, self.work)

@@ -62,7 +62,7 @@ def request(**changes: Any) -> SearchRequest:
 
 @pytest.fixture(scope="module")
 def found() -> Found:
-    return run(request(recompute=True))
+    return run(request())
 
 
 def test_the_recipe_says_the_memory_and_keeps_to_it(found: Found) -> None:
@@ -79,7 +79,7 @@ def test_the_recipe_says_the_memory_and_keeps_to_it(found: Found) -> None:
 
 
 def test_it_brings_more_than_what_is_computed_once(found: Found) -> None:
-    once = run(request())
+    once = run(request(recompute=False))
     assert Recipe.parse(once.recipe).memory is None
     assert found.chosen.gain > once.chosen.gain
     assert found.chosen.cost.step_ms > once.chosen.cost.step_ms
@@ -100,6 +100,6 @@ def test_there_has_to_be_a_limit() -> None:
 
 @pytest.mark.large
 def test_tried_beside_what_is_computed_once(tmp_path: Path) -> None:
-    found = run(request(recompute=True, tries=True, lr_steps=3, folder=tmp_path))
+    found = run(request(tries=True, lr_steps=3, folder=tmp_path))
     assert ONCE in {one.name for one in found.compared} and found.rates is not None
     assert peak(Recipe.parse(found.recipe)) == found.chosen.cost.peak_bytes

@@ -134,6 +134,7 @@ class Bench:
             {
                 **{name: value for name, value in made.items() if name != "key"},
                 "kind": "row",
+                "model": self.model.key,
                 "method": scheme.method,
                 "share": scheme.share,
                 "steps": self.means.steps,

@@ -277,6 +277,18 @@ def test_kept_results_count_where_runs_begin_with_the_same_weights(tmp_path: Pat
     assert len(both.runs[FULL]) == 2, "other weights are another cell"
 
 
+def test_a_run_that_two_models_have_in_common_is_a_row_of_each(
+    tmp_path: Path, small: Campaign, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(model, frozen="int4")
+    monkeypatch.setitem(MODELS, other.key, other)
+    campaign = replace(small, models=(NAME, other.key), tasks=("new-user",), methods=(), seeds=1)
+    store = Store(tmp_path / "here.jsonl")
+    assert campaigns.run(campaign, store, tmp_path / "found")
+    rows = rows_of(campaign, store)
+    assert [row["model"] for row in rows] == [NAME, other.key] and rows[0]["accuracy"] == rows[1]["accuracy"]
+
+
 @pytest.fixture
 def small(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     """Of the small model."""

@@ -114,6 +114,9 @@ def _published(scores: Scores) -> Iterator[Line]:
         mean = Mean.of(list(apart.values()))
         said = f"{_points(mean)}; equal or better in {part(better, len(apart))}" if apart else "–"
         yield f"{called} against published schemes, at their memory", "equal or better", said
+        memory = Mean.of(list(scores.cells((name, 1.0), "memory").values()))
+        said = f"{_points(scores.against((name, 1.0), FULL))}; {memory} % of full's planned memory" if apart else "–"
+        yield f"{called} against full, in the memory of published schemes", "−0.5 points or more in ≤ 33 %", said
 
 
 Place = tuple[str, str, str, float]

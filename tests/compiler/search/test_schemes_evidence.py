@@ -45,6 +45,8 @@ def test_the_evidence() -> None:
     assert "motion/streams new-activities, bias at 50%" in against
     assert found["found against random schemes, limit 50%"].startswith("better than 50.0 ±")
     assert found["found against published schemes, at their memory"].startswith("5.0 points, 1 cells")
+    against = found["found against full, in the memory of published schemes"]
+    assert against.startswith("-20.0 points, 1 cells; 30.0 % of full's planned memory")
     gain = found["gain of the same contributions and time, limit 50%"]
     assert gain.startswith("+25.0 % (median)") and "2.0 s against 8.0 s" in gain and "bound 20.0 %" in gain
     assert found["found where weights may have adapters, too, against found, limit 50%"].startswith("2.0 ± 0.0 points")

@@ -45,13 +45,17 @@ def plan_reduced(reduced: Reduced, backend: Backend) -> Planned:
     memory = allowed_bytes(request.allowed, lowering)
     if peak_bytes(planned.programs, planned.spaces, planned.runtime_bytes) <= memory:
         return planned
-    return plan_within(reduced, backend, memory)
+    return _fitted(reduced, backend, lowering, Room(memory, planned.runtime_bytes))
 
 
-def plan_within(reduced: Reduced, backend: Backend, memory: int, least: bool = True) -> Planned:
+def plan_within(reduced: Reduced, backend: Backend, memory: int) -> Planned:
     """The same with the fewest bytes kept for the backward part, and with forward nodes computed twice until the whole
-    process keeps to so many bytes. Raises MemoryBudgetError, with what `least` would be if that is to be looked for."""
+    process keeps to so many bytes. Raises MemoryBudgetError, without having looked for the least that it can take."""
     resolved = reduced.graphs.resolved
     lowering = Lowering(backend, resolved.request.target, resolved.threads)
-    room = Room(memory, lowering.runtime_bytes(resolved.request.model), least)
+    room = Room(memory, lowering.runtime_bytes(resolved.request.model), least=False)
+    return _fitted(reduced, backend, lowering, room)
+
+
+def _fitted(reduced: Reduced, backend: Backend, lowering: Lowering, room: Room) -> Planned:
     return plan(fitted(shape(reduced, lowering, sparing=True), room), backend)

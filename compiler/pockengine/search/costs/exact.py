@@ -63,7 +63,7 @@ class ExactCosts:
     def within(self, choice: Choice, memory: int) -> Cost | None:
         """Of the step that computes forward nodes twice to keep its peak to so many bytes; None where there is none."""
         try:
-            return self._cost(plan_within(self._reduced(choice), self._backend, memory + RESERVE, least=False))
+            return self._cost(plan_within(self._reduced(choice), self._backend, memory + RESERVE))
         except MemoryBudgetError:
             return None
 

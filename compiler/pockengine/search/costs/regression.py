@@ -10,7 +10,8 @@ shapes as much as from their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -122,12 +123,17 @@ class Regression:
 
     classes: tuple[Learned, ...]
     scales: tuple[Floats, ...]
-    _known: list[dict[bytes, Floats]] = field(init=False, repr=False)
-    """Of each segment what it was asked for last: choices that a search compares have most of what segments see in
-    common."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_known", [{} for _ in self.scales[0]])
+    @cached_property
+    def _known(self) -> list[dict[bytes, Floats]]:
+        """Of each segment what it was asked for last: choices that a search compares have most of what segments see in
+        common."""
+        return [{} for _ in self.scales[0]]
+
+    @cached_property
+    def _ends(self) -> Ints:
+        """Where one sample's figures end and the next one's begin."""
+        return np.cumsum([scales.shape[1] for scales in self.scales])[:-1]
 
     @classmethod
     def fit(cls, segments: Segments, features: Floats, samples: Sequence[Sample]) -> Regression:
@@ -146,8 +152,7 @@ class Regression:
         if missing.any():
             self._ask(features, keys, missing)
         figures = np.array([known[key] for key, known in zip(keys, self._known, strict=True)])
-        widths = np.cumsum([scales.shape[1] for scales in self.scales])
-        return np.split(figures, widths[:-1], axis=1)
+        return np.split(figures, self._ends, axis=1)
 
     def _ask(self, features: Floats, keys: Sequence[bytes], missing: Bools) -> None:
         """Let these segments' figures be known."""

@@ -131,10 +131,10 @@ class _Search:
         request = self.request
         limits, target = request.limits, request.target
         settings = {"memory": limits.memory_bytes, "ms": limits.step_ms, "threads": self.threads}
+        settings["recompute"] = request.computes_twice
         said = {"target": repr(target), "prefer": request.prefer, "energy": repr(request.energy)}
         if request.tries:
             settings["tries"] = request.lr_steps
-        settings["recompute"] = int(request.computes_twice)
         return self.work.kept("found.json", self._identity(minutes=request.minutes, **settings, **said))
 
     def _found(self, contributions: Contributions) -> Found:

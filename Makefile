@@ -85,6 +85,8 @@ lint: $(SETUP)
 	@$(BIN)/mypy
 	$(SAY) "import rules"
 	@$(BIN)/lint-imports
+	$(SAY) "measures of the house"
+	@$(BIN)/python -m pytest -q tests/structure/test_house.py
 
 unit: $(LIBRARIES) web
 	$(SAY) "pytest"

@@ -38,7 +38,6 @@ from pockengine.search.contributions import (
     save,
 )
 from pockengine.search.contributions.earlier import earlier_first
-from pockengine.search.costs import FittedCosts
 from pockengine.search.job.comparison import schemes_of
 from pockengine.targets import get
 
@@ -144,7 +143,6 @@ class Searching:
         self.model, self.costs, self.weights, self.folder, self.ranks = model, costs, weights, folder, ranks
         self._contributions = cache(self._found)
         self._evolved = cache(self._evolution)
-        self._fitted = cache(self._fitted_to)
 
     @cached_property
     def with_adapters(self) -> Searching:
@@ -215,8 +213,7 @@ class Searching:
         person would write or the published search finds, if it is better, as `pock search` does; with `recompute`,
         nodes may be computed twice to fit. None where there is none."""
         chooser = self._chooser(contributions)
-        if recompute:
-            chooser.fitted = self._fitted(limit + self.costs.program_bytes)
+        chooser.recompute = recompute
         limits = self._limits(limit, step_share)
         evolved, evolving = self._evolved(contributions, limits)
         began = time.monotonic()
@@ -250,9 +247,6 @@ class Searching:
     def planned(self) -> ExactCosts:
         """What planning says: what one search asked for, another one has at once."""
         return ExactCosts(self.space, get(TARGET), THREADS, CLOCK)
-
-    def _fitted_to(self, memory: int) -> FittedCosts:
-        return FittedCosts(self.planned, memory)
 
     def _limits(self, limit: int, step_share: float | None) -> Limits:
         whole = limit + self.costs.program_bytes

@@ -1,11 +1,12 @@
 """From contributions, costs and limits to a scheme: exact, evolutionary, and the front of all that is worth having."""
 
+from .chosen import Chosen, Planner
 from .evolution import Evolution, evolve
 from .exact import solve
 from .front import Point, front, preferred, unbeaten
 from .limits import KEPT, Limits, Preference
 from .problem import Gains, Problem, Solution, gain_of
-from .schemes import Chooser, Chosen
+from .schemes import Chooser
 
 __all__ = [
     "KEPT",
@@ -14,6 +15,7 @@ __all__ = [
     "Evolution",
     "Gains",
     "Limits",
+    "Planner",
     "Point",
     "Preference",
     "Problem",

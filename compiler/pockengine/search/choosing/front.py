@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,14 +16,26 @@ _STEPS = 8
 """Limits of memory that are tried, between the least and the one that is given; each with the time at will and with
 the half of what the freest scheme takes."""
 
+_HALVINGS = 2
+"""Schemes that are planned at each of them where nodes may be computed twice."""
+
 
 @dataclass(frozen=True)
 class Point:
-    """A scheme by its gain and its estimated cost."""
+    """A scheme by its gain and its cost.
+
+    cost    estimated; where nodes are computed twice, as planned
+    memory  as of Chosen"""
 
     choice: Choice
     gain: float
     cost: Cost
+    memory: int | None = None
+
+    @property
+    def room(self) -> Cost:
+        """What a search for it has to be allowed."""
+        return self.cost if self.memory is None else replace(self.cost, peak_bytes=self.memory)
 
 
 def front(chooser: Chooser, limits: Limits, steps: int = _STEPS) -> tuple[Point, ...]:
@@ -37,8 +49,15 @@ def front(chooser: Chooser, limits: Limits, steps: int = _STEPS) -> tuple[Point,
             choice = chooser.estimate(allowed)
             if choice is not None:
                 points.append(Point(choice, chooser.gain(choice), chooser.costs.of(choice)))
+        points += _twice(chooser, Limits(int(memory), limits.step_ms))
     chooser.progress("front", steps, steps)
     return unbeaten(points)
+
+
+def _twice(chooser: Chooser, limits: Limits) -> list[Point]:
+    """Schemes that keep to the limits because nodes are computed twice."""
+    found = [made for made in chooser.beyond(limits, _HALVINGS) if made.memory is not None and limits.keeps(made.cost)]
+    return [Point(made.choice, made.gain, made.cost, made.memory) for made in found]
 
 
 def _range(chooser: Chooser, limits: Limits) -> tuple[Cost, Cost]:

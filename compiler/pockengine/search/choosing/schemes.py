@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from ...errors import MemoryBudgetError, PockError
-from ...plan.budget import mebibytes
 from ...progress import Progress, quiet
-from ..costs import FARTHEST, Cost, CostModel
+from ..costs import Cost, CostModel
 from ..space import Choice, Space
 from .additive import Rows, lower
+from .chosen import Chosen, Planner, impossible
 from .evolution import evolve
 from .exact import solve
 from .limits import Limits
@@ -33,11 +32,10 @@ _NEARLY = 1.03
 """What an estimate may be above a limit there: about as wrong as estimates are."""
 
 _HALVINGS = 4
-"""Schemes of more memory that are planned where nodes may be computed twice, each half-way between what fits and what
-does not."""
+"""Schemes of more memory that are planned where nodes may be computed twice."""
 
-_UNUSED = 0.01
-"""The part of a limit that may stay unused because an estimate was too high."""
+FARTHEST = 3.0
+"""How far above the memory the quickest step may be, as a factor, where computing nodes twice is tried."""
 
 Fits = Callable[[Choice], bool]
 
@@ -50,57 +48,29 @@ class Learning(Protocol):
         """The same, but better near these choices."""
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A scheme that keeps to the limits, planned.
-
-    cost       as planned
-    estimated  as estimated
-    gain       of the scheme, if gains add
-    bound      no scheme within the limits gains more, if no option costs less than the least it cost in any company
-               that was tried, and no estimate is further above the plan than the furthest of those that were planned
-    method     `exact`; `recompute` where nodes are computed twice to fit; `evolution` where integer programming found
-               none; `usual` where a scheme that a person would write is better; `alone` where only one parameter fits;
-               `tried` where short trainings chose it
-    notes      sentences on what had to be repaired"""
-
-    choice: Choice
-    cost: Cost
-    estimated: Cost
-    gain: float
-    bound: float
-    method: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def gap(self) -> float:
-        """The part of the bound that is missing."""
-        return max(0.0, 1 - self.gain / self.bound) if self.bound > 0 else 0.0
-
-
 @dataclass
 class Chooser:
     """Finds schemes of one space.
 
-    gains    for each unit and option
-    costs    quick estimates
-    planned  what planning says: slow, and right
-    seconds  what the solution of one program may take
-    fitted   what planning says where nodes are computed twice to keep to the memory; None: they are not"""
+    gains      for each unit and option
+    costs      quick estimates
+    planned    what planning says: slow, and right
+    seconds    what the solution of one program may take
+    recompute  whether forward nodes may be computed twice to keep to a memory"""
 
     space: Space
     gains: Gains
     costs: CostModel
-    planned: CostModel
+    planned: Planner
     seed: int = 0
     seconds: float = 20.0
     progress: Progress = quiet
-    fitted: CostModel | None = None
+    recompute: bool = False
     _companies: dict[Choice, Problem] = field(default_factory=dict, init=False)
     _before: list[Problem] = field(default_factory=list, init=False)
     _known: dict[Choice, Chosen] = field(default_factory=dict, init=False)
     _once: dict[Limits, list[Choice]] = field(default_factory=dict, init=False)
-    _far: dict[Choice, Chosen] = field(default_factory=dict, init=False)
+    _far: dict[tuple[Choice, int], Chosen] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._rows = Rows(self.space, self.costs, self.gains, self.progress)
@@ -109,15 +79,11 @@ class Chooser:
         """If gains add."""
         return gain_of(self.gains, choice)
 
-    def cost(self, choice: Choice) -> Cost:
-        """As planned; with nodes that are computed twice to fit, where they may be."""
-        return (self.fitted or self.planned).of(choice)
-
     def check(self, limits: Limits) -> None:
         """Raises MemoryBudgetError or PockError where nothing can be trained within the limits."""
         least = self.least()
         if not limits.keeps(least):
-            raise _impossible(limits, least)
+            raise impossible(limits, least)
 
     def choose(self, limits: Limits, beside: Sequence[Choice] = ()) -> Chosen:
         """The scheme of the largest gain within the limits: what is found, or one of those `beside` it. Raises
@@ -128,10 +94,10 @@ class Chooser:
         if not seen:
             seen = self._checked(self._evolved, "evolution", limits, notes)
         self._once[limits] = [made.choice for made in seen if limits.keeps(made.cost)]
-        seen += self._beyond(limits)
+        seen += self.beyond(limits)
         fitting = [made for made in seen if limits.keeps(made.cost)]
         most = max(map(_gain, fitting), default=0)
-        others = (self._made(choice, "usual") for choice in beside if self.gain(choice) > most)
+        others = (self.made(choice, limits, "usual") for choice in beside if self.gain(choice) > most)
         fitting += [made for made in others if limits.keeps(made.cost)]
         best = max(fitting, key=_gain) if fitting else self._shed(seen, limits, notes)
         best = self._grown(best, limits)
@@ -179,40 +145,42 @@ class Chooser:
             self.progress("choose", check, _CHECKS)
             choice = find(room)
             if choice is None and not check:  # estimates may be too high where little is trained
-                room = limits.shifted(*_error(self._smallest()[0]))
+                room = limits.shifted(*self._smallest()[0].error)
                 choice = find(room)
             if choice is None or choice in seen:
                 break
             made = seen[choice] = self._planned(choice, method)
             if not limits.keeps(made.cost):
-                notes.append(_excess(made, limits))
-            elif not _wasted(made, limits):
+                notes.append(made.excess(limits))
+            elif not made.wastes(limits):
                 break
             self._learn(choice)
-            room = limits.shifted(*_error(self._planned(choice, method)))
+            room = limits.shifted(*self._planned(choice, method).error)
         self.progress("choose", _CHECKS, _CHECKS)
         return list(seen.values())
 
-    def _beyond(self, limits: Limits) -> list[Chosen]:
-        """Schemes that take more memory as they are estimated, and may keep to it where nodes are computed twice."""
+    def beyond(self, limits: Limits, halvings: int = _HALVINGS) -> list[Chosen]:
+        """Schemes that take more memory as they are estimated, and may keep to it where nodes are computed twice: so
+        many, each half-way between what fits and what does not."""
         found: list[Chosen] = []
-        if self.fitted is None or limits.memory_bytes is None:
+        if not self.recompute or limits.memory_bytes is None:
             return found
         low, high = 1.0, FARTHEST
-        for step in range(_HALVINGS):
-            self.progress("choose", step, _HALVINGS)
+        for step in range(halvings):
+            self.progress("choose", step, halvings)
             factor = (low * high) ** 0.5
             choice = self.estimate(Limits(int(limits.memory_bytes * factor), limits.step_ms))
             if choice is None:
                 break
-            found.append(self._made(choice, "recompute"))
+            found.append(self.made(choice, limits, "recompute"))
             low, high = (factor, high) if limits.keeps(found[-1].cost) else (low, factor)
         return found
 
     def bound(self, limits: Limits) -> float:
         """No scheme within the limits gains more: see Chosen."""
         problem = lower([self._problem(self.space.full), *self._companies.values(), *self._before])
-        errors = [_error(made) for made in (*self._known.values(), *self._far.values())]
+        far = (made for made in self._far.values() if made.memory == limits.memory_bytes)
+        errors = [made.error for made in (*self._known.values(), *far)]
         above = limits.shifted(max(0, *(nbytes for nbytes, _ in errors)), max(0.0, *(ms for _, ms in errors)))
         return solve(problem.with_limits(self._rows.limits(above)), self.seconds).bound
 
@@ -316,13 +284,15 @@ class Chooser:
             self._known[choice] = Chosen(choice, self.planned.of(choice), self.costs.of(choice), gain, gain, method)
         return replace(self._known[choice], method=method)
 
-    def _made(self, choice: Choice, method: str) -> Chosen:
-        """Planned, with nodes that are computed twice to fit, where they may be."""
-        made = self._planned(choice, method)
-        cost = self.cost(choice)
-        if cost != made.cost:
-            made = self._far[choice] = replace(made, cost=cost)
-        return made
+    def made(self, choice: Choice, limits: Limits, method: str) -> Chosen:
+        """Planned; with nodes that are computed twice to fit, where they may be."""
+        made, memory = self._planned(choice, method), limits.memory_bytes
+        if not self.recompute or memory is None or not memory < made.cost.peak_bytes <= FARTHEST * memory:
+            return made
+        if (cost := self.planned.within(choice, memory)) is None:
+            return made
+        self._far[choice, memory] = replace(made, cost=cost, memory=memory)
+        return self._far[choice, memory]
 
     def _shed(self, seen: Sequence[Chosen], limits: Limits, notes: list[str]) -> Chosen:
         """Units are taken out of the last scheme until planning says that it fits; else the best single unit."""
@@ -349,42 +319,7 @@ def _least(costs: Sequence[Cost]) -> Cost:
     return Cost(min(one.peak_bytes for one in costs), min(one.step_ms for one in costs))
 
 
-def _error(made: Chosen) -> tuple[int, float]:
-    """By how much the estimate was too high."""
-    return made.estimated.peak_bytes - made.cost.peak_bytes, made.estimated.step_ms - made.cost.step_ms
-
-
 def _tighter(limits: Limits, costs: Iterable[Cost]) -> tuple[int, float]:
     """How much less room the next program has: by what the nearest of these costs is above the limits."""
     nbytes, ms = min(map(limits.missing, costs))
     return -nbytes, -ms
-
-
-def _wasted(made: Chosen, limits: Limits) -> bool:
-    """Whether too high an estimate left a part of a limit unused that matters."""
-    nbytes, ms = _error(made)
-    memory = limits.memory_bytes is not None and nbytes > _UNUSED * limits.memory_bytes
-    return memory or (limits.step_ms is not None and ms > _UNUSED * limits.step_ms)
-
-
-def _excess(made: Chosen, limits: Limits) -> str:
-    nbytes, ms = limits.missing(made.cost)
-    over = [f"{mebibytes(nbytes)} of memory"] if nbytes else []
-    over += [f"{ms:.3g} ms"] if ms else []
-    return f"a scheme of gain {made.gain:.4g} was {' and '.join(over)} above the limits when it was planned"
-
-
-def _impossible(limits: Limits, least: Cost) -> PockError:
-    nbytes, _ = limits.missing(least)
-    if nbytes:
-        assert limits.memory_bytes is not None
-        allowed, needed = limits.memory_bytes, least.peak_bytes
-        return MemoryBudgetError(
-            f"no scheme fits into {mebibytes(allowed)} ({allowed} bytes): the least that training a single parameter "
-            f"takes is {mebibytes(needed)} ({needed} bytes); allow at least that, or use a smaller batch",
-            needed,
-        )
-    return PockError(
-        f"no scheme's step takes less than {limits.step_ms:g} ms: training a single parameter takes "
-        f"{least.step_ms:.3g} ms; allow more, or use a smaller batch"
-    )

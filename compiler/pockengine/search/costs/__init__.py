@@ -2,6 +2,6 @@
 
 from .cost import Cost, CostModel, Parts
 from .estimator import Costs, learned
-from .exact import FARTHEST, ExactCosts, FittedCosts
+from .exact import ExactCosts
 
-__all__ = ["FARTHEST", "Cost", "CostModel", "Costs", "ExactCosts", "FittedCosts", "Parts", "learned"]
+__all__ = ["Cost", "CostModel", "Costs", "ExactCosts", "Parts", "learned"]

@@ -25,9 +25,6 @@ from .cost import Cost
 NOT_COUNTED = 0
 """Stands for the number of dense backward nodes, which no cost needs and which takes a differentiation to count."""
 
-FARTHEST = 3.0
-"""How far above the memory the quickest step may be, as a factor, where computing nodes twice is tried."""
-
 
 class ExactCosts:
     """Plans the training step of each choice that it is asked for, once.
@@ -50,6 +47,7 @@ class ExactCosts:
         self._progress = progress
         self._backend = backends.of(target)
         self._known: dict[Choice, Cost] = {}
+        self._within: dict[tuple[Choice, int], Cost | None] = {}
         self._last: tuple[Choice, Reduced] | None = None
 
     def of(self, choice: Choice) -> Cost:
@@ -62,6 +60,12 @@ class ExactCosts:
 
     def within(self, choice: Choice, memory: int) -> Cost | None:
         """Of the step that computes forward nodes twice to keep its peak to so many bytes; None where there is none."""
+        asked = tuple(choice), memory
+        if asked not in self._within:
+            self._within[asked] = self._planned_within(*asked)
+        return self._within[asked]
+
+    def _planned_within(self, choice: Choice, memory: int) -> Cost | None:
         try:
             return self._cost(plan_within(self._reduced(choice), self._backend, memory + RESERVE))
         except MemoryBudgetError:
@@ -78,30 +82,6 @@ class ExactCosts:
 
     def _request(self, choice: Choice) -> Request:
         return request_of(self.space, choice, self.target, self.threads, self._progress, self._backend)
-
-
-class FittedCosts:
-    """Costs of steps that compute forward nodes twice where that keeps their peak to so many bytes; of all others what
-    the quickest step takes."""
-
-    def __init__(self, quickest: ExactCosts, memory: int) -> None:
-        self.quickest, self.memory = quickest, memory
-        self._fitted: dict[Choice, Cost | None] = {}
-
-    def of(self, choice: Choice) -> Cost:
-        """Raises as ExactCosts does."""
-        return self._within(choice) or self.quickest.of(choice)
-
-    def recomputes(self, choice: Choice) -> bool:
-        """Whether it keeps to the memory only because nodes are computed twice."""
-        return self._within(choice) is not None
-
-    def _within(self, choice: Choice) -> Cost | None:
-        if not self.memory < self.quickest.of(choice).peak_bytes <= FARTHEST * self.memory:
-            return None
-        if choice not in self._fitted:
-            self._fitted[choice] = self.quickest.within(choice, self.memory)
-        return self._fitted[choice]
 
 
 def request_of(

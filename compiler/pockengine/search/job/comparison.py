@@ -65,9 +65,13 @@ def _most(choices: Sequence[Choice], chooser: Chooser, limits: Limits) -> int:
     """How many of choices that take ever more fit: by estimates, then as planned; where nodes may be computed twice to
     fit, by plans."""
     most = _last(len(choices), lambda count: limits.keeps(chooser.costs.of(choices[count - 1])))
-    if chooser.fitted is not None:
-        most = _last(len(choices), lambda count: limits.keeps(chooser.cost(choices[count - 1])), least=most)
-    while most and not limits.keeps(chooser.cost(choices[most - 1])):
+
+    def fits(count: int) -> bool:
+        return limits.keeps(chooser.made(choices[count - 1], limits, "usual").cost)
+
+    if chooser.recompute:
+        most = _last(len(choices), fits, least=most)
+    while most and not fits(most):
         most -= 1
     return most
 

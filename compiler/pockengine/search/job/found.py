@@ -116,7 +116,7 @@ class Found:
     chosen       the scheme
     units        every parameter, in model order
     layers       the modules that they belong to
-    front        what no other scheme found beats, by ascending memory; estimated
+    front        what no other scheme found beats, by ascending memory
     compared     the found scheme and usual ones, planned
     seconds      stage -> what it took
     energy       what the device draws, and the limit of a step's energy, where it was said

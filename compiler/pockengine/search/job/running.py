@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ...codegen.files import write_whole
 from ...plan.budget import RESERVE
-from ...progress import Progress
 from ...recipe import Recipe
 from ...recipe.optimizer import optimizer_mapping
 from ..choosing import Chooser, Chosen, Point, Preference, front, preferred
@@ -21,7 +20,7 @@ from ..contributions.earlier import earlier_first
 from ..contributions.kept import Journal
 from ..contributions.trainer import Trainer
 from ..contributions.work import Clock, identity_of
-from ..costs import Costs, FittedCosts
+from ..costs import Costs
 from ..rates import RateGroups, find_rates
 from ..space import Choice, Space
 from ..writing import few_rules, recipe_text
@@ -142,9 +141,15 @@ class _Search:
         with self._timed("costs"):
             costs = Costs(space, request.target, self.threads, progress=request.progress)
         planned = WholeCosts(space, request.target, self.threads)
-        chooser = Chooser(space, contributions.gains, costs, planned, request.seed, progress=request.progress)
-        if request.computes_twice and request.limits.memory_bytes is not None:
-            chooser.fitted = FittedCosts(planned, request.limits.memory_bytes)
+        chooser = Chooser(
+            space,
+            contributions.gains,
+            costs,
+            planned,
+            request.seed,
+            progress=request.progress,
+            recompute=request.computes_twice,
+        )
         chooser.check(request.limits)
         with self._timed("comparing"):
             named = schemes_of(space, chooser, request.limits)
@@ -158,10 +163,9 @@ class _Search:
         if request.tries:
             with self._timed("trying"):
                 chosen, named, tried = self._tried(chooser, chosen, named, contributions)
-        memory = _memory(chooser, chosen.choice)
-        if memory is not None:
+        if chosen.memory is not None:
             chosen = replace(chosen, notes=(*chosen.notes, _TWICE))
-        compared = _compared(chooser, {"found": chosen.choice, **named}, tried, request.progress)
+        compared = _compared(chooser, request, chosen, named, tried)
         found = Found(
             model=request.graph.name,
             target=request.target.name,
@@ -182,7 +186,7 @@ class _Search:
             rates=tried["found"].rates if tried else None,
         )
         recipe = tried["found"].recipe if tried else few_rules(space, chosen.choice, contributions.importance)
-        recipe = recipe.with_(memory=memory)
+        recipe = recipe.with_(memory=None if chosen.memory is None else chosen.memory + RESERVE)
         found = replace(found, recipe=recipe_text(recipe, comments_of(found)))
         if (file := self._file) is not None:
             write_whole(file, [json.dumps(found.to_mapping()).encode()])
@@ -199,15 +203,13 @@ class _Search:
         named = {GAINS: chosen.choice, **named}
         if request.computes_twice and (once := chooser.once(limits)) is not None:
             named[ONCE] = once
-        fitting = {name: choice for name, choice in named.items() if limits.keeps(chooser.cost(choice))}
+        made = {name: chooser.made(choice, limits, "tried") for name, choice in named.items()}
+        fitting = {name: one.choice for name, one in made.items() if limits.keeps(one.cost)}
         tried = try_schemes(space, fitting, contributions.importance, self.data, request.lr_steps, self.work)
         best = best_of(tried)
         if named[best] != chosen.choice:
-            choice = named[best]
             note = f"trained for {request.lr_steps} steps, '{best}' was better than the scheme of the largest gain"
-            cost, estimated = chooser.cost(choice), chooser.costs.of(choice)
-            gain = chooser.gain(choice)
-            chosen = Chosen(choice, cost, estimated, gain, chosen.bound, "tried", (*chosen.notes, note))
+            chosen = replace(made[best], bound=chosen.bound, notes=(*chosen.notes, note))
         return chosen, named, {"found": tried[best], **tried}
 
     def _with_rates(self, found: Found, contributions: Contributions) -> Found:
@@ -272,22 +274,25 @@ class _Confirming:
 
 
 def _compared(
-    chooser: Chooser, named: Mapping[str, Choice], tried: Mapping[str, Tried], progress: Progress
+    chooser: Chooser, request: SearchRequest, found: Chosen, named: Mapping[str, Choice], tried: Mapping[str, Tried]
 ) -> tuple[Compared, ...]:
-    rows = []
+    """What was found, and what is named."""
+    schemes = {"found": found}
     for done, (name, choice) in enumerate(named.items()):
-        progress("compare", done, len(named))
-        cost, gain = chooser.cost(choice), chooser.gain(choice)
-        loss = tried[name].rates.loss if name in tried else None
-        rows.append(Compared(name, choice, cost, gain, trained_numbers(chooser.space, choice), loss=loss))
-    progress("compare", len(named), len(named))
-    return tuple(rows)
-
-
-def _memory(chooser: Chooser, choice: Choice) -> int | None:
-    """What a recipe has to say for nodes to be computed twice, where its scheme fits no other way."""
-    fitted = chooser.fitted
-    return fitted.memory + RESERVE if isinstance(fitted, FittedCosts) and fitted.recomputes(choice) else None
+        request.progress("compare", done, len(named))
+        schemes[name] = chooser.made(choice, request.limits, "usual")
+    request.progress("compare", len(named), len(named))
+    return tuple(
+        Compared(
+            name,
+            made.choice,
+            made.cost,
+            made.gain,
+            trained_numbers(chooser.space, made.choice),
+            loss=tried[name].rates.loss if name in tried else None,
+        )
+        for name, made in schemes.items()
+    )
 
 
 def _preferred(chooser: Chooser, request: SearchRequest, usual: Sequence[Choice]) -> tuple[Chosen, tuple[Point, ...]]:
@@ -297,7 +302,7 @@ def _preferred(chooser: Chooser, request: SearchRequest, usual: Sequence[Choice]
     chosen = chooser.choose(limits, usual)
     points = front(chooser, limits)
     if request.prefer is not Preference.ACCURACY and points:
-        chosen = chooser.choose(limits.within(preferred(points, request.prefer).cost))
+        chosen = chooser.choose(limits.within(preferred(points, request.prefer).room))
     return chosen, points
 
 

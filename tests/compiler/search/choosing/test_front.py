@@ -7,7 +7,7 @@ import pytest
 
 from pockengine.search.choosing import KEPT, Chooser, Limits, Point, Preference, front, preferred, unbeaten
 from pockengine.search.costs import Cost
-from tests.compiler.search.choosing.problems import Chain, random_gains, space_of
+from tests.compiler.search.choosing.problems import Chain, Shrinking, random_gains, space_of
 
 
 def random_points(seed: int) -> list[Point]:
@@ -67,3 +67,20 @@ def test_the_front_of_a_network_keeps_the_limits_and_grows() -> None:
     assert all(limits.keeps(point.cost) and point.cost == costs.of(point.choice) for point in points)
     best = max(points, key=lambda point: point.gain)
     assert best.gain == pytest.approx(chooser.choose(limits).gain)
+
+
+def test_what_is_computed_twice_joins_the_front() -> None:
+    space, costs = space_of(6), Shrinking(6, 3)
+    gains = random_gains(space, 3)
+    once, twice = (Chooser(space, gains, costs, costs, recompute=recompute) for recompute in (False, True))
+    limits = Limits((costs.of(space.full).peak_bytes + once.least().peak_bytes) // 2)
+    points, plain = front(twice, limits), front(once, limits)
+    more = [point for point in points if point.memory is not None]
+    assert more and unbeaten(points) == points and {point.memory for point in plain} == {None}
+    for point in more:
+        assert point.memory is not None and point.cost == costs.within(point.choice, point.memory)
+        assert costs.of(point.choice).peak_bytes > point.memory >= point.cost.peak_bytes
+        assert twice.choose(limits.within(point.room)).gain >= point.gain
+    assert max(point.gain for point in points) == pytest.approx(twice.choose(limits).gain)
+    least = preferred(points, Preference.MEMORY)
+    assert all(point.gain < least.gain for point in plain if point.cost.peak_bytes <= least.cost.peak_bytes)

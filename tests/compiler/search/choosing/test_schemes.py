@@ -7,7 +7,7 @@ import pytest
 from pockengine.errors import MemoryBudgetError, PockError
 from pockengine.search.choosing import Chooser, Limits
 from pockengine.search.costs import Cost
-from tests.compiler.search.choosing.problems import Chain, Peak, best_gain, random_gains, space_of
+from tests.compiler.search.choosing.problems import Chain, Peak, Shrinking, best_gain, random_gains, space_of
 
 
 def limits_of(costs: Chain, space, share: float, time: float | None = None) -> Limits:
@@ -53,29 +53,16 @@ def test_wrong_estimates_never_lead_over_the_limit(seed: int, wrong: float) -> N
     assert chosen.gain <= chosen.bound
 
 
-class Fitted:
-    """What is above the memory takes 0.7 of it and 1.2 of the time, as if nodes were computed twice, if that fits."""
-
-    def __init__(self, costs: Chain, memory: int) -> None:
-        self.costs, self.memory = costs, memory
-
-    def of(self, choice):
-        cost = self.costs.of(choice)
-        if cost.peak_bytes <= self.memory or 0.7 * cost.peak_bytes > self.memory:
-            return cost
-        return Cost(int(0.7 * cost.peak_bytes), 1.2 * cost.step_ms)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_more_is_trained_where_nodes_are_computed_twice(seed: int) -> None:
-    space, costs = space_of(6), Chain(6, seed)
+    space, costs = space_of(6), Shrinking(6, seed)
     gains, limits = random_gains(space, seed), limits_of(costs, space, 0.4)
     assert limits.memory_bytes is not None
-    fitted = Fitted(costs, limits.memory_bytes)
-    chooser = Chooser(space, gains, costs, costs, fitted=fitted)
+    chooser = Chooser(space, gains, costs, costs, recompute=True)
     chosen, once = chooser.choose(limits), Chooser(space, gains, costs, costs).choose(limits)
-    assert limits.keeps(chosen.cost) and chosen.cost == fitted.of(chosen.choice)
-    assert once.gain < chosen.gain <= chosen.bound + 1e-9 and chosen.method == "recompute"
+    assert limits.keeps(chosen.cost) and chosen.cost == costs.within(chosen.choice, limits.memory_bytes)
+    assert once.gain < chosen.gain <= chosen.bound + 1e-9
+    assert (chosen.method, chosen.memory) == ("recompute", limits.memory_bytes) and once.memory is None
     assert costs.of(chosen.choice).peak_bytes > limits.memory_bytes
     kept = chooser.once(limits)
     assert kept is not None and limits.keeps(costs.of(kept)) and chooser.gain(kept) == pytest.approx(once.gain)

@@ -9,7 +9,6 @@ from pockengine.check.speed import CLOCKS, clock_of, fitted_clock
 from pockengine.compile import Request, Scope, plan_programs, predicted_peak_bytes
 from pockengine.errors import RecipeError
 from pockengine.search import Costs, ExactCosts
-from pockengine.search.costs import FittedCosts
 from pockengine.targets import all as all_targets
 from pockengine.targets import get
 from tests.compiler.search.models import bottlenecks, perceptron, space_of
@@ -51,22 +50,22 @@ def test_nothing_trained_is_refused() -> None:
 
 def test_nodes_are_computed_twice_where_that_keeps_to_the_memory() -> None:
     space = space_of(bottlenecks())
-    quickest = ExactCosts(space, PI, 1)
-    full = quickest.of(space.full)
+    stages: list[str] = []
+    costs = ExactCosts(space, PI, 1, progress=lambda stage, done, total: stages.append(stage))
+    full = costs.of(space.full)
     memory = round(0.9 * full.peak_bytes)
-    fitted = FittedCosts(quickest, memory)
-    assert fitted.recomputes(space.full)
-    assert fitted.of(space.full).peak_bytes <= memory and fitted.of(space.full).step_ms > full.step_ms
-    head = (*space.frozen[:-2], 1, 1)
-    assert fitted.of(head) == quickest.of(head) and not fitted.recomputes(head), "it fits as it is"
+    twice = costs.within(space.full, memory)
+    assert twice is not None and twice.peak_bytes <= memory and twice.step_ms > full.step_ms
+    stages.clear()
+    assert costs.within(list(space.full), memory) == twice and not stages, "it is planned once"  # type: ignore[arg-type]
+    assert costs.within(space.full, full.peak_bytes) == full, "it fits as it is"
 
 
 @pytest.mark.parametrize("part", [0.9, 0.2])
-def test_what_fits_no_way_costs_what_the_quickest_step_takes(part: float) -> None:
+def test_what_fits_no_way_has_no_cost(part: float) -> None:
     space = space_of(perceptron())
-    quickest = ExactCosts(space, PI, 1)
-    fitted = FittedCosts(quickest, round(part * quickest.of(space.full).peak_bytes))
-    assert fitted.of(space.full) == quickest.of(space.full) and not fitted.recomputes(space.full)
+    costs = ExactCosts(space, PI, 1)
+    assert costs.within(space.full, round(part * costs.of(space.full).peak_bytes)) is None
 
 
 def test_every_device_has_a_clock() -> None:

@@ -88,6 +88,14 @@ def test_it_brings_more_than_what_is_computed_once(found: Found) -> None:
     assert Found.from_mapping(found.to_mapping()) == found
 
 
+def test_the_front_and_what_is_preferred_know_of_it(found: Found) -> None:
+    most = max(point.gain for point in found.front)
+    assert most >= 0.99 * found.chosen.gain and any(point.memory is not None for point in found.front)
+    less = run(request(prefer="memory"))
+    assert less.chosen.gain >= 0.95 * most and less.chosen.cost.peak_bytes < found.chosen.cost.peak_bytes
+    assert peak(Recipe.parse(less.recipe)) == less.chosen.cost.peak_bytes
+
+
 def test_a_base_recipe_with_a_memory_is_searched_without_it() -> None:
     said = run(request(base=BASE.with_(memory=1 << 20), limits=Limits()))
     assert Recipe.parse(said.recipe).memory is None

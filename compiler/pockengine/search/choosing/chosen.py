@@ -1,0 +1,87 @@
+"""A scheme as it is planned, and what its cost says of the estimate and of limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...errors import MemoryBudgetError, PockError
+from ...plan.budget import mebibytes
+from ..costs import Cost, CostModel
+from ..space import Choice
+from .limits import Limits
+
+_UNUSED = 0.01
+"""The part of a limit that may stay unused because an estimate was too high."""
+
+
+class Planner(CostModel, Protocol):
+    """Says what planning says: slow, and right."""
+
+    def within(self, choice: Choice, memory: int) -> Cost | None:
+        """Of the step that computes forward nodes twice to keep its peak to so many bytes; None where there is none."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A scheme that was planned.
+
+    cost       as planned
+    estimated  as estimated, with nothing computed twice
+    gain       of the scheme, if gains add
+    bound      no scheme within the limits gains more, if no option costs less than the least it cost in any company
+               that was tried, and no estimate is further above the plan than the furthest of those that were planned
+    method     `exact`; `recompute` where nodes are computed twice to fit; `evolution` where integer programming found
+               none; `usual` where a scheme that a person would write is better; `alone` where only one parameter fits;
+               `tried` where short trainings chose it
+    notes      sentences on what had to be repaired
+    memory     the bytes that its peak is kept to by computing forward nodes twice; None: none is"""
+
+    choice: Choice
+    cost: Cost
+    estimated: Cost
+    gain: float
+    bound: float
+    method: str
+    notes: tuple[str, ...] = ()
+    memory: int | None = None
+
+    @property
+    def gap(self) -> float:
+        """The part of the bound that is missing."""
+        return max(0.0, 1 - self.gain / self.bound) if self.bound > 0 else 0.0
+
+    @property
+    def error(self) -> tuple[int, float]:
+        """By how much the estimate was too high: bytes and milliseconds."""
+        return self.estimated.peak_bytes - self.cost.peak_bytes, self.estimated.step_ms - self.cost.step_ms
+
+    def wastes(self, limits: Limits) -> bool:
+        """Whether too high an estimate left a part of a limit unused that matters."""
+        nbytes, ms = self.error
+        memory = limits.memory_bytes is not None and nbytes > _UNUSED * limits.memory_bytes
+        return memory or (limits.step_ms is not None and ms > _UNUSED * limits.step_ms)
+
+    def excess(self, limits: Limits) -> str:
+        """A note on what it takes beyond the limits."""
+        nbytes, ms = limits.missing(self.cost)
+        over = [f"{mebibytes(nbytes)} of memory"] if nbytes else []
+        over += [f"{ms:.3g} ms"] if ms else []
+        return f"a scheme of gain {self.gain:.4g} was {' and '.join(over)} above the limits when it was planned"
+
+
+def impossible(limits: Limits, least: Cost) -> PockError:
+    """Where not even the least that there is keeps to the limits."""
+    nbytes, _ = limits.missing(least)
+    if nbytes:
+        assert limits.memory_bytes is not None
+        allowed, needed = limits.memory_bytes, least.peak_bytes
+        return MemoryBudgetError(
+            f"no scheme fits into {mebibytes(allowed)} ({allowed} bytes): the least that training a single parameter "
+            f"takes is {mebibytes(needed)} ({needed} bytes); allow at least that, or use a smaller batch",
+            needed,
+        )
+    return PockError(
+        f"no scheme's step takes less than {limits.step_ms:g} ms: training a single parameter takes "
+        f"{least.step_ms:.3g} ms; allow more, or use a smaller batch"
+    )

@@ -86,7 +86,7 @@ lint: $(SETUP)
 	$(SAY) "import rules"
 	@$(BIN)/lint-imports
 	$(SAY) "measures of the house"
-	@$(BIN)/python -m pytest -q tests/structure/test_house.py
+	@$(BIN)/pytest -q tests/structure/test_house.py
 
 unit: $(LIBRARIES) web
 	$(SAY) "pytest"

@@ -11,7 +11,7 @@ from ...progress import Progress, quiet
 from ..costs import CostModel
 from ..space import Choice, Space
 from .limits import Limits
-from .problem import Gains, Numbers, Problem
+from .problem import Gains, Numbers, Problem, alone, with_option
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class Rows:
         """The limit of each row; infinite where there is none."""
         memory = np.inf if limits.memory_bytes is None else float(limits.memory_bytes)
         time = np.inf if limits.step_ms is None else limits.step_ms
-        rows = len(self.of(self._alone(len(self.gains) - 1)))
+        rows = len(self.of(alone(len(self.gains) - 1, len(self.gains))))
         return np.array([memory] * (rows - 1) + [time])
 
     def problem(self, around: Choice, limits: Limits) -> Problem:
@@ -54,27 +54,20 @@ class Rows:
         for unit in range(units):
             self.progress("probe", unit, units)
             takes.append(self._takes(unit, company))
-        reach = np.array([self.of(self._alone(unit)) - takes[unit][1] for unit in range(units)])
+        reach = np.array([self.of(alone(unit, units)) - takes[unit][1] for unit in range(units)])
         self.progress("probe", units, units)
         return Problem(self.gains, tuple(takes), reach, self.limits(limits))
 
     def _takes(self, unit: int, company: Choice) -> Numbers:
         """[options, rows]. The first unit has no company without itself: its first option is part of what reaching back
         to it takes."""
-        without = self.of(_with(company, unit, 0 if unit else 1))
+        without = self.of(with_option(company, unit, 0 if unit else 1))
         rows, first_rank = [np.zeros_like(without)], len(self.space.units[unit].shares)
         for option in range(1, len(self.gains[unit])):
-            more = np.maximum(self.of(_with(company, unit, option)) - without, 0)
+            more = np.maximum(self.of(with_option(company, unit, option)) - without, 0)
             less = rows[0 if option == first_rank else -1]
             rows.append(np.maximum(more, less))  # a larger share never takes less, nor a higher rank
         return np.array(rows)
-
-    def _alone(self, unit: int) -> Choice:
-        return _with((0,) * len(self.gains), unit, 1)
-
-
-def _with(choice: Choice, unit: int, option: int) -> Choice:
-    return (*choice[:unit], option, *choice[unit + 1 :])
 
 
 def lower(problems: Sequence[Problem]) -> Problem:

@@ -22,12 +22,12 @@ _EPSILON = 1e-9
 """Relative room for the order of floating-point sums."""
 
 
-def solve(problem: Problem, seconds: float = 60.0) -> Solution:
-    """The choice of the largest gain within the limits, which trains something. After `seconds` the best that is known,
-    with the bound that was proven until then."""
+def solve(problem: Problem, seconds: float = 60.0, tolerance: float = 0.0) -> Solution:
+    """The choice of the largest gain within the limits, which trains something; or one that misses at most the part
+    `tolerance` of it. After `seconds` the best that is known, with the bound that was proven until then."""
     if not problem.gains:
         return Solution(None, 0.0, 0.0)
-    return _Program(problem).solve(time.monotonic() + seconds)
+    return _Program(problem, tolerance).solve(time.monotonic() + seconds)
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class _Program:
     u: it or a unit before it is trained)."""
 
     problem: Problem
+    tolerance: float
     rows: list[int] = field(default_factory=list)
     excluded: list[Numbers] = field(default_factory=list)
 
@@ -124,7 +125,7 @@ class _Program:
                 integrality=np.ones(len(gains)),
                 bounds=Bounds(lower, upper),
                 constraints=LinearConstraint(csr_array(np.concatenate(matrices)), -np.inf, np.concatenate(limits)),
-                options={"time_limit": seconds, "mip_rel_gap": 0.0},
+                options={"time_limit": seconds, "mip_rel_gap": self.tolerance},
             )
         known = found.mip_dual_bound
         bound = float("inf") if known is None or not np.isfinite(known) else -float(known) * self.gain_scale

@@ -13,14 +13,21 @@ from .additive import Rows, lower
 from .chosen import Chosen, Planner, impossible
 from .evolution import evolve
 from .exact import solve
+from .exchange import exchanged, improvements
 from .limits import Limits
-from .problem import Gains, Problem, gain_of
+from .problem import Gains, Problem, alone, gain_of, with_option
 
 _COMPANIES = 3
 """Schemes beside which it is asked what options add: everything, then what was found."""
 
 _TIGHTENINGS = 5
 """Programs that are solved, each within less, until a solution fits as it is estimated: costs do not quite add up."""
+
+_TOLERANCE = 1e-3
+"""The part of the largest gain that a program's solution may miss: costs are not known better, and exchanges follow."""
+
+_EXCHANGES = 2000
+"""Exchanges that are estimated at most, in half a second or a second."""
 
 _CHECKS = 6
 """Schemes that are planned before the last of them has units taken out until it fits."""
@@ -115,8 +122,9 @@ class Chooser:
         fitting = [made for made in seen if limits.keeps(made.cost)]
         return max(fitting, key=_gain).choice if fitting else None
 
-    def estimate(self, limits: Limits) -> Choice | None:
-        """The best choice by estimates; None where integer programming finds none."""
+    def estimate(self, limits: Limits, exchanges: int = _EXCHANGES) -> Choice | None:
+        """The best choice by estimates; None where integer programming finds none. Of exchanges that make it better so
+        many are estimated."""
 
         def fits(choice: Choice) -> bool:
             return any(choice) and limits.keeps(self.costs.of(choice))
@@ -127,10 +135,10 @@ class Chooser:
                 break
             found = solved
             if fitting := [choice for choice in found if fits(choice)]:
-                return self._filled(max(fitting, key=self.gain), fits)
+                return exchanged(self.gains, max(fitting, key=self.gain), fits, exchanges)
             room = room.shifted(*_tighter(limits, map(self.costs.of, found)))
         fitting = [one for choice in found[-1:] if (one := self._without_least(choice, fits)) is not None]
-        return self._filled(fitting[0], fits) if fitting else None
+        return exchanged(self.gains, fitting[0], fits, exchanges) if fitting else None
 
     def _evolved(self, limits: Limits) -> Choice | None:
         return evolve(self.space, self.gains, lambda choice: limits.keeps(self.costs.of(choice)), self.seed)
@@ -191,10 +199,10 @@ class Chooser:
     def _smallest(self) -> list[Chosen]:
         """The schemes of one unit whose peak and whose step are estimated lowest, planned."""
         units = len(self.space.units)
-        alone = [(*(0,) * unit, 1, *(0,) * (units - unit - 1)) for unit in range(units)]
-        costs = {choice: self.costs.of(choice) for choice in alone}
-        smallest = min(alone, key=lambda choice: (costs[choice].peak_bytes, costs[choice].step_ms))
-        quickest = min(alone, key=lambda choice: (costs[choice].step_ms, costs[choice].peak_bytes))
+        singles = [alone(unit, units) for unit in range(units)]
+        costs = {choice: self.costs.of(choice) for choice in singles}
+        smallest = min(singles, key=lambda choice: (costs[choice].peak_bytes, costs[choice].step_ms))
+        quickest = min(singles, key=lambda choice: (costs[choice].step_ms, costs[choice].peak_bytes))
         return [self._planned(choice, "alone") for choice in dict.fromkeys((smallest, quickest))]
 
     def _solved(self, limits: Limits) -> list[Choice]:
@@ -203,7 +211,7 @@ class Chooser:
         companies = list(self._companies) or [self.space.full]
         found: list[Choice] = []
         for company in companies:
-            solution = solve(self._problem(company).with_limits(rows), self.seconds)
+            solution = solve(self._problem(company).with_limits(rows), self.seconds, _TOLERANCE)
             if solution.choice is None:
                 continue
             found.append(solution.choice)
@@ -225,21 +233,13 @@ class Chooser:
             self._companies[company] = self._rows.problem(company, Limits())
         return self._companies[company]
 
-    def _filled(self, choice: Choice, fits: Fits) -> Choice:
-        """With what else fits, the largest gains first."""
-        for unit, option in self._more(choice):
-            if self.gains[unit][option] > self.gains[unit][choice[unit]]:
-                more = (*choice[:unit], option, *choice[unit + 1 :])
-                choice = more if fits(more) else choice
-        return choice
-
     def _without_least(self, choice: Choice, fits: Fits) -> Choice | None:
         """Without as few units as it takes to fit, those first that bring least for the memory they need alone; None
         where not even one of them fits."""
         full = self.costs.of(choice).peak_bytes
         saved = {}
         for unit in (place for place, option in enumerate(choice) if option):
-            without = (*choice[:unit], 0, *choice[unit + 1 :])
+            without = with_option(choice, unit, 0)
             saved[unit] = max(full - self.costs.of(without).peak_bytes, 1) if any(without) else 1
         order = sorted(saved, key=lambda unit: (self.gains[unit][choice[unit]] / saved[unit], unit))
 
@@ -259,24 +259,14 @@ class Chooser:
         """With units that fit when they are planned, whatever the estimate says; the largest gains first."""
         wide = limits.widened(_NEARLY)
         tried = 0
-        for unit, option in self._more(best.choice):
+        for unit, option in improvements(self.gains, best.choice):
             if self.gains[unit][option] > self.gains[unit][best.choice[unit]] and tried < _TRIALS:
-                more = (*best.choice[:unit], option, *best.choice[unit + 1 :])
+                more = with_option(best.choice, unit, option)
                 if wide.keeps(self.costs.of(more)):
                     tried += 1
                     made = self._planned(more, best.method)
                     best = made if limits.keeps(made.cost) else best
         return best
-
-    def _more(self, choice: Choice) -> list[tuple[int, int]]:
-        """Units and options that would bring more than what is chosen of them, the largest gains first."""
-        more = [
-            (unit, option)
-            for unit, gains in enumerate(self.gains)
-            for option in range(1, len(gains))
-            if gains[option] > gains[choice[unit]]
-        ]
-        return sorted(more, key=lambda one: self.gains[one[0]][choice[one[0]]] - self.gains[one[0]][one[1]])
 
     def _planned(self, choice: Choice, method: str) -> Chosen:
         if choice not in self._known:
@@ -307,8 +297,8 @@ class Chooser:
                 notes.append(f"{gone} parameters were taken out of the last scheme until it fitted")
                 return self._planned(less, made.method)
         units = sorted(range(len(self.gains)), key=lambda unit: -self.gains[unit][1])
-        alone = ((*(0,) * unit, 1, *(0,) * (len(units) - unit - 1)) for unit in units)
-        return self._planned(next(choice for choice in alone if fits(choice)), "alone")
+        singles = (alone(unit, len(units)) for unit in units)
+        return self._planned(next(choice for choice in singles if fits(choice)), "alone")
 
 
 def _gain(made: Chosen) -> float:

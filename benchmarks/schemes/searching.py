@@ -142,7 +142,6 @@ class Searching:
     ) -> None:
         self.model, self.costs, self.weights, self.folder, self.ranks = model, costs, weights, folder, ranks
         self._contributions = cache(self._found)
-        self._evolved = cache(self._evolution)
 
     @cached_property
     def with_adapters(self) -> Searching:
@@ -210,35 +209,27 @@ class Searching:
         self, contributions: Contributions, limit: int, step_share: float | None = None, recompute: bool = False
     ) -> Picked | None:
         """The best choice within so many bytes, and within a share of full's step time, where one is given, or what a
-        person would write or the published search finds, if it is better, as `pock search` does; with `recompute`,
-        nodes may be computed twice to fit. None where there is none."""
+        person would write, if it is better, as `pock search` does; with `recompute`, nodes may be computed twice to
+        fit. None where there is none."""
         chooser = self._chooser(contributions)
         chooser.recompute = recompute
         limits = self._limits(limit, step_share)
-        evolved, evolving = self._evolved(contributions, limits)
         began = time.monotonic()
         try:
             chooser.check(limits)
-            beside = [*schemes_of(self.space, chooser, limits).values(), *([] if evolved is None else [evolved])]
-            chosen = chooser.choose(limits, beside)
+            chosen = chooser.choose(limits, list(schemes_of(self.space, chooser, limits).values()))
         except MemoryBudgetError:
             return None
-        seconds = evolving + time.monotonic() - began
+        seconds = time.monotonic() - began
         return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound, seconds)
 
     def evolved(self, contributions: Contributions, limit: int) -> Picked | None:
         """What the published search comes to with the same contributions, costs and limit."""
-        choice, seconds = self._evolved(contributions, self._limits(limit, None))
-        if choice is None:
+        began = time.monotonic()
+        if (choice := self._chooser(contributions).evolved(self._limits(limit, None))) is None:
             return None
         gain = gain_of(contributions.gains, choice)
-        return Picked(choice, contributions.importance, gain, gain, seconds)
-
-    def _evolution(self, contributions: Contributions, limits: Limits) -> tuple[Choice | None, float]:
-        """What the published search comes to, and the seconds that it takes."""
-        began = time.monotonic()
-        choice = self._chooser(contributions).evolved(limits)
-        return choice, time.monotonic() - began
+        return Picked(choice, contributions.importance, gain, gain, time.monotonic() - began)
 
     def _chooser(self, contributions: Contributions) -> Chooser:
         return Chooser(self.space, contributions.gains, self.estimates, self.planned)

@@ -20,9 +20,6 @@ from .problem import Gains, Problem, alone, gain_of, with_option
 _COMPANIES = 3
 """Schemes beside which it is asked what options add: everything, then what was found."""
 
-_TIGHTENINGS = 5
-"""Programs that are solved, each within less, until a solution fits as it is estimated: costs do not quite add up."""
-
 _TOLERANCE = 1e-3
 """The part of the largest gain that a program's solution may miss: costs are not known better, and exchanges follow."""
 
@@ -123,22 +120,16 @@ class Chooser:
         return max(fitting, key=_gain).choice if fitting else None
 
     def estimate(self, limits: Limits, exchanges: int = _EXCHANGES) -> Choice | None:
-        """The best choice by estimates; None where integer programming finds none. Of exchanges that make it better so
-        many are estimated."""
+        """The best choice by estimates; None where integer programming finds none. Costs do not quite add up, so what
+        does not fit has units taken out until it does. Of exchanges that make it better so many are estimated."""
 
         def fits(choice: Choice) -> bool:
             return any(choice) and limits.keeps(self.costs.of(choice))
 
-        room, found = limits, list[Choice]()
-        for _ in range(_TIGHTENINGS):
-            if not (solved := self._solved(room)):
-                break
-            found = solved
-            if fitting := [choice for choice in found if fits(choice)]:
-                return exchanged(self.gains, max(fitting, key=self.gain), fits, exchanges)
-            room = room.shifted(*_tighter(limits, map(self.costs.of, found)))
-        fitting = [one for choice in found[-1:] if (one := self._without_least(choice, fits)) is not None]
-        return exchanged(self.gains, fitting[0], fits, exchanges) if fitting else None
+        solved = self._solved(limits)
+        found = [choice for choice in solved if fits(choice)]
+        found = found or [one for choice in solved if (one := self._without_least(choice, fits)) is not None]
+        return exchanged(self.gains, max(found, key=self.gain), fits, exchanges) if found else None
 
     def _evolved(self, limits: Limits) -> Choice | None:
         return evolve(self.space, self.gains, lambda choice: limits.keeps(self.costs.of(choice)), self.seed)
@@ -307,9 +298,3 @@ def _gain(made: Chosen) -> float:
 
 def _least(costs: Sequence[Cost]) -> Cost:
     return Cost(min(one.peak_bytes for one in costs), min(one.step_ms for one in costs))
-
-
-def _tighter(limits: Limits, costs: Iterable[Cost]) -> tuple[int, float]:
-    """How much less room the next program has: by what the nearest of these costs is above the limits."""
-    nbytes, ms = min(map(limits.missing, costs))
-    return -nbytes, -ms

@@ -153,9 +153,9 @@ class _Search:
         chooser.check(request.limits)
         with self._timed("comparing"):
             named = schemes_of(space, chooser, request.limits)
-            if (evolved := chooser.evolved(request.limits)) is not None:
-                named["evolved"] = evolved
             if request.tries:
+                if (evolved := chooser.evolved(request.limits)) is not None:
+                    named["evolved"] = evolved
                 named[EARLIER] = replace(chooser, gains=earlier_first(space)).choose(request.limits).choice
         with self._timed("choosing"):
             chosen, points = _preferred(chooser, request, list(named.values()))

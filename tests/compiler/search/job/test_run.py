@@ -85,7 +85,7 @@ def test_the_recipe_names_the_channels_that_are_read_most(asked: SearchRequest, 
 def test_nothing_usual_that_fits_brings_more(asked: SearchRequest, found: Found) -> None:
     fitting = [one for one in found.compared if asked.limits.keeps(one.cost)]
     names = {one.name for one in found.compared}
-    assert {"found", "full", "head", "bias", "evolved"} <= names and any(name.startswith("last") for name in names)
+    assert {"found", "full", "head", "bias"} <= names and any(name.startswith("last") for name in names)
     assert found.chosen.gain == pytest.approx(max(one.gain for one in fitting))
     assert found.chosen.gain <= found.chosen.bound
     assert not asked.limits.keeps(compared(found, "full").cost)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
@@ -27,7 +27,11 @@ _EXCHANGES = 2000
 """Exchanges that are estimated at most, in half a second or a second."""
 
 _CHECKS = 6
-"""Schemes that are planned before the last of them has units taken out until it fits."""
+"""Schemes that are planned before one of them has units taken out until it fits."""
+
+_MORE = 1.01
+"""What a scheme that does not fit gains against one that does, if it is worth several plans to see how much of it
+would."""
 
 _TRIALS = 6
 """Units that are planned beside the scheme found, where the estimate says that they nearly fit."""
@@ -103,8 +107,7 @@ class Chooser:
         most = max(map(_gain, fitting), default=0)
         others = (self.made(choice, limits, "usual") for choice in beside if self.gain(choice) > most)
         fitting += [made for made in others if limits.keeps(made.cost)]
-        best = max(fitting, key=_gain) if fitting else self._shed(seen, limits, notes)
-        best = self._grown(best, limits)
+        best = self._grown(max(fitting, key=_gain) if fitting else self._single(limits), limits)
         return replace(best, bound=max(self.bound(limits), best.gain), notes=tuple(notes))
 
     def once(self, limits: Limits) -> Choice | None:
@@ -119,34 +122,40 @@ class Chooser:
         fitting = [made for made in seen if limits.keeps(made.cost)]
         return max(fitting, key=_gain).choice if fitting else None
 
-    def estimate(self, limits: Limits, exchanges: int = _EXCHANGES) -> Choice | None:
-        """The best choice by estimates; None where integer programming finds none. Costs do not quite add up, so what
-        does not fit has units taken out until it does. Of exchanges that make it better so many are estimated."""
+    def estimate(self, limits: Limits, without: Container[Choice] = (), exchanges: int = _EXCHANGES) -> Choice | None:
+        """The best choice by estimates, `without` some; None where integer programming finds none. Costs do not quite
+        add up, so what does not fit has units taken out until it does. Of exchanges that make it better so many are
+        estimated."""
 
         def fits(choice: Choice) -> bool:
-            return any(choice) and limits.keeps(self.costs.of(choice))
+            return any(choice) and limits.keeps(self.costs.of(choice)) and choice not in without
 
         solved = self._solved(limits)
         found = [choice for choice in solved if fits(choice)]
         found = found or [one for choice in solved if (one := self._without_least(choice, fits)) is not None]
         return exchanged(self.gains, max(found, key=self.gain), fits, exchanges) if found else None
 
-    def _evolved(self, limits: Limits) -> Choice | None:
-        return evolve(self.space, self.gains, lambda choice: limits.keeps(self.costs.of(choice)), self.seed)
+    def _evolved(self, limits: Limits, without: Container[Choice]) -> Choice | None:
+        def allows(choice: Choice) -> bool:
+            return limits.keeps(self.costs.of(choice)) and choice not in without
+
+        return evolve(self.space, self.gains, allows, self.seed)
 
     def _checked(
-        self, find: Callable[[Limits], Choice | None], method: str, limits: Limits, notes: list[str]
+        self, find: Callable[[Limits, Container[Choice]], Choice | None], method: str, limits: Limits, notes: list[str]
     ) -> list[Chosen]:
-        """What is found, planned; where the estimate was wrong, found again with limits moved by how wrong it was."""
+        """What is found, planned; where the estimate was wrong, found again with limits moved by how wrong it was.
+        Of what gains more than whatever fits then, the scheme that misses least has units taken out until planning says
+        that it does."""
         seen: dict[Choice, Chosen] = {}
         room = limits
         for check in range(_CHECKS):
             self.progress("choose", check, _CHECKS)
-            choice = find(room)
+            choice = find(room, seen)
             if choice is None and not check:  # estimates may be too high where little is trained
                 room = limits.shifted(*self._smallest()[0].error)
-                choice = find(room)
-            if choice is None or choice in seen:
+                choice = find(room, seen)
+            if choice is None:
                 break
             made = seen[choice] = self._planned(choice, method)
             if not limits.keeps(made.cost):
@@ -155,6 +164,9 @@ class Chooser:
                 break
             self._learn(choice)
             room = limits.shifted(*self._planned(choice, method).error)
+        most = max((made.gain for made in seen.values() if limits.keeps(made.cost)), default=0.0)
+        if more := [made for made in seen.values() if made.gain > _MORE * most]:
+            seen |= self._shed(min(more, key=lambda made: limits.missing(made.cost)), limits, notes)
         self.progress("choose", _CHECKS, _CHECKS)
         return list(seen.values())
 
@@ -275,21 +287,20 @@ class Chooser:
         self._far[choice, memory] = replace(made, cost=cost, memory=memory)
         return self._far[choice, memory]
 
-    def _shed(self, seen: Sequence[Chosen], limits: Limits, notes: list[str]) -> Chosen:
-        """Units are taken out of the last scheme until planning says that it fits; else the best single unit."""
+    def _shed(self, made: Chosen, limits: Limits, notes: list[str]) -> dict[Choice, Chosen]:
+        """The scheme without as few units as it takes to fit when it is planned; nothing where none is left."""
+        less = self._without_least(made.choice, lambda choice: limits.keeps(self.planned.of(choice)))
+        if less is None:
+            return {}
+        gone = sum(map(bool, made.choice)) - sum(map(bool, less))
+        notes.append(f"{gone} parameters were taken out of a scheme until it fitted")
+        return {less: self._planned(less, made.method)}
 
-        def fits(choice: Choice) -> bool:
-            return limits.keeps(self.planned.of(choice))
-
-        for made in reversed(seen):
-            less = self._without_least(made.choice, fits)
-            if less is not None:
-                gone = sum(map(bool, made.choice)) - sum(map(bool, less))
-                notes.append(f"{gone} parameters were taken out of the last scheme until it fitted")
-                return self._planned(less, made.method)
+    def _single(self, limits: Limits) -> Chosen:
+        """The best single unit."""
         units = sorted(range(len(self.gains)), key=lambda unit: -self.gains[unit][1])
-        singles = (alone(unit, len(units)) for unit in units)
-        return self._planned(next(choice for choice in singles if fits(choice)), "alone")
+        singles = (self._planned(alone(unit, len(units)), "alone") for unit in units)
+        return next(made for made in singles if limits.keeps(made.cost))
 
 
 def _gain(made: Chosen) -> float:

@@ -17,7 +17,10 @@ _STEPS = 8
 the half of what the freest scheme takes."""
 
 _HALVINGS = 2
-"""Schemes that are planned at each of them where nodes may be computed twice."""
+"""Schemes that are planned at every other one of them where nodes may be computed twice."""
+
+_EXCHANGES = 500
+"""As of Chooser.estimate: a quarter of what one scheme is worth."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,11 @@ def front(chooser: Chooser, limits: Limits, steps: int = _STEPS) -> tuple[Point,
         chooser.progress("front", step, steps)
         for ms in dict.fromkeys((limits.step_ms, _half(least, most))):
             allowed = Limits(int(memory), ms)
-            choice = chooser.estimate(allowed)
+            choice = chooser.estimate(allowed, exchanges=_EXCHANGES)
             if choice is not None:
                 points.append(Point(choice, chooser.gain(choice), chooser.costs.of(choice)))
-        points += _twice(chooser, Limits(int(memory), limits.step_ms))
+        if (steps - step) % 2:
+            points += _twice(chooser, Limits(int(memory), limits.step_ms))
     chooser.progress("front", steps, steps)
     return unbeaten(points)
 

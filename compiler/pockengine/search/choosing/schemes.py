@@ -20,7 +20,7 @@ from .problem import Gains, Problem, alone, gain_of, with_option
 _COMPANIES = 3
 """Schemes beside which it is asked what options add: everything, then what was found."""
 
-_TOLERANCE = 1e-3
+_TOLERANCE = 5e-3
 """The part of the largest gain that a program's solution may miss: costs are not known better, and exchanges follow."""
 
 _EXCHANGES = 2000

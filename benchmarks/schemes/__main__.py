@@ -14,7 +14,7 @@ from benchmarks.document import ROOT, write_section
 from benchmarks.tasks.models import MODELS, TASKS
 from pockengine.codegen.folder_cache import default_folder
 
-from . import search_time
+from . import choosing, search_time
 from .campaign import RANDOMS, Campaign, run
 from .evidence import criteria_table, evidence_table
 from .methods import CRITERIA, METHODS, RANDOM, TRIED_AS_PUBLISHED, TRIES
@@ -78,10 +78,15 @@ def main() -> None:
     """The command."""
     chosen = _parser().parse_args()
     store, campaign = Store(chosen.results, KEPT), campaign_of(chosen)
+    folder = chosen.results.with_suffix("")
     if chosen.search_time:
         search_time.measure(store)
+    elif chosen.choosing:
+        for model in (MODELS[name] for name in campaign.models):
+            for task in campaign.tasks_of(model) if campaign.tasks else model.tasks[:1]:
+                choosing.measure(model, task, store, folder)
     elif not chosen.report:
-        whole = run(campaign, store, chosen.results.with_suffix(""), chosen.processes)
+        whole = run(campaign, store, folder, chosen.processes)
         if not whole:
             print("not all of it is there: the same command goes on", file=sys.stderr)
     if chosen.keep:
@@ -106,6 +111,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=int, default=2, help="that share the work")
     parser.add_argument("--short", action="store_true", help="one model, two tasks, two seeds: minutes")
     parser.add_argument("--search-time", action="store_true", help="only measure how long a whole search takes")
+    told = "only measure what the search and the published one choose, of the first task of each model or those named"
+    parser.add_argument("--choosing", action="store_true", help=told)
     parser.add_argument("--report", action="store_true", help="run nothing: tables of what is there")
     parser.add_argument("--results", type=Path, default=default_folder() / "schemes.jsonl", help="where runs are kept")
     parser.add_argument("--keep", action="store_true", help=f"add what there is to {KEPT.relative_to(ROOT)}")

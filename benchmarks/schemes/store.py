@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from pockengine.codegen.files import write_whole
 
 Result = dict[str, Any]
 
@@ -21,8 +23,10 @@ def digest_of(*parts: object) -> str:
     return found.hexdigest()[:24]
 
 
-_KEPT = ("row", "scheme", "search time")
-"""Kinds of results that tables are made of."""
+_RUNS = ("row", "scheme")
+"""Kinds of results that tables are made of. What is kept of them stays as it is."""
+_MEASURED = ("choosing", "search time")
+"""Kinds that each version of the search makes anew: the newest one counts."""
 
 
 class Store:
@@ -53,12 +57,12 @@ class Store:
         return self._kept.get(key)
 
     def keep(self) -> None:
-        """Add what tables are made of to the kept results, which stay as they are."""
+        """Add what tables are made of to the kept results."""
         assert self._kept_file is not None
-        added = {key: one for key, one in self._known.items() if one.get("kind") in _KEPT and key not in self._kept}
-        self._kept |= added
-        with self._kept_file.open("a") as file:
-            file.writelines(json.dumps(one) + "\n" for one in added.values())
+        for key, one in self._of(_RUNS).items():
+            self._kept.setdefault(key, one)
+        self._kept |= self._of(_MEASURED)
+        write_whole(self._kept_file, [(json.dumps(one) + "\n").encode() for one in self._kept.values()])
 
     def get(self, key: str) -> Result | None:
         """The result of a key, whoever added it."""
@@ -86,7 +90,11 @@ class Store:
             return file.read(1) == b"\n"
 
     def __iter__(self) -> Iterator[Result]:
-        return iter({**self._known, **self._kept}.values())
+        return iter({**self._known, **self._kept, **self._of(_MEASURED)}.values())
+
+    def _of(self, kinds: Sequence[str]) -> dict[str, Result]:
+        """What is known of these kinds, kept results left out."""
+        return {key: one for key, one in self._known.items() if one.get("kind") in kinds}
 
 
 def _results(lines: bytes) -> dict[str, Result]:

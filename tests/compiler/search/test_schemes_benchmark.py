@@ -264,10 +264,12 @@ def test_kept_results_count_where_runs_begin_with_the_same_weights(tmp_path: Pat
     store.add("a", {"kind": "cost", "memory_bytes": 1})
     assert campaigns.run(campaign, store, tmp_path / "found")
     rows = rows_of(campaign, store)
-    store.keep()
-    store.keep()
+    for seconds in (2.0, 1.0):
+        store.add("b", {"kind": "choosing", "ours": {"seconds": seconds}})
+        store.keep()
     lines = kept.read_text().splitlines()
-    assert len(rows) == 2 and len(lines) == len(rows) + 1, "the scheme, and a row for each seed"
+    assert len(rows) == 2 and len(lines) == len(rows) + 2, "the scheme, a row for each seed, and the newest time"
+    assert json.loads(lines[-1])["ours"] == {"seconds": 1.0}
     there = Store(tmp_path / "there.jsonl", kept)
     assert campaigns.run(campaign, there, tmp_path / "found") and rows_of(campaign, there) == rows
     assert not there.file.exists(), "nothing was run"

@@ -69,7 +69,12 @@ def _picture(found: Found, title: str, figure: Callable[[Cost], float], limit: f
     full = sum(max(unit.gains) for unit in found.units) or 1.0
     points = sorted((figure(point.cost), 100 * point.gain / full) for point in found.front)
     marks = [
-        (figure(one.cost), 100 * one.gain / full, scheme_words(one.name), "found" if one.name == "found" else "usual")
+        (
+            figure(one.cost),
+            100 * one.gain / full,
+            scheme_words(one.name, short=True),
+            "found" if one.name == "found" else "usual",
+        )
         for one in found.compared
         if one.name != AT_RATES  # which lies on the found one
     ]

@@ -16,11 +16,20 @@ _COUNTED = {
     "lora": "the head, and adapters of rank {}",
 }
 
+_SHORT = {
+    "last": "the last {}",
+    "first": "first weights of {} blocks",
+    "most": "most of {} blocks",
+    "lora": "adapters of rank {}",
+}
+"""The same where there is little room."""
 
-def scheme_words(name: str) -> str:
+
+def scheme_words(name: str, short: bool = False) -> str:
     """What a compared scheme trains."""
-    if (match := re.fullmatch(r"([a-z]+)(\d+)", name)) and match[1] in _COUNTED:
-        return _COUNTED[match[1]].format(match[2])
+    counted = _SHORT if short else _COUNTED
+    if (match := re.fullmatch(r"([a-z]+)(\d+)", name)) and match[1] in counted:
+        return counted[match[1]].format(match[2])
     known = {
         "found": "found here",
         AT_RATES: "found here, at its learning rates",
@@ -29,7 +38,7 @@ def scheme_words(name: str) -> str:
         "bias": "the biases",
         "evolved": "found by evolution",
         GAINS: "the largest gain",
-        ONCE: "the largest gain, nothing computed twice",
+        ONCE: "nothing computed twice" if short else "the largest gain, nothing computed twice",
         EARLIER: "earliest first",
     }
     return known.get(name, name)

@@ -15,6 +15,7 @@ from pockengine.search.job import Compared, Energy, Found, LayerRow, Training, U
 from pockengine.search.rates import Rates, RateTrial
 from pockengine.search.report import report_page
 from pockengine.search.report.markup import Markup, element, plain
+from pockengine.search.report.picture import _LEFT, _LETTER, _WIDTH
 
 EVIL = '</style><script>alert(1)</script><img src=x onerror="alert(2)">\'&amp;\u202e'
 
@@ -164,3 +165,15 @@ def test_elements_escape_what_is_no_element() -> None:
         == '<p class="a&quot;b" data-x="1.5">&lt;b&gt;<b>x</b></p>'
     )
     assert isinstance(element("p"), Markup) and plain("a\x00\u2066b\n") == "a\ufffd\ufffdb\n"
+
+
+def test_names_stay_inside_the_picture() -> None:
+    usual = [Compared(name, (0, 0, 0, 1), Cost(size, 6.9), 1.0 + number, 10)
+             for number, (name, size) in enumerate({"first16": 6 << 20, "most16": 5 << 20, "last157": 3 << 20,
+                                                    "lora16": 1 << 20, "once": 4 << 20}.items())]  # fmt: skip
+    shown = replace(found(), compared=(*found().compared, *usual))
+    labels = re.findall(r'<text x="([\d.]+)"([^>]*) class="label \w+">([^<]*)<', report_page(shown))
+    assert len(labels) == 2 * len(shown.compared)
+    for x, said, text in labels:
+        left = float(x) - _LETTER * len(text) * ("end" in said)
+        assert left > _LEFT and left + _LETTER * len(text) < _WIDTH, text

@@ -67,6 +67,7 @@ class _Counted:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("coverage of lines and branches")
+        terminalreporter.write_line(f"reached by this process and {len(self._workers)} that sent what they did")
         option = terminalreporter.config.option
         if option.cover_files:
             print_coverage(self._found, outfile=terminalreporter, missing_width=60, skip_covered=True)

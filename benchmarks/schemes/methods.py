@@ -167,7 +167,7 @@ def _fitting(
         except MemoryBudgetError:
             over = round(_LESS * room)
         if over <= 0:
-            known = {"gain": picked.gain, "bound": picked.bound, "choosing_seconds": picked.seconds}
+            known = {"gain": picked.gain, "bound": picked.bound}
             return Proposal(recipe, {**known, **(about or {})})
         room -= over
     return None

@@ -8,7 +8,6 @@ import hashlib
 import inspect
 import math
 import pickle
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -111,14 +110,12 @@ class Picked:
     """A choice, and how it was come to.
 
     gain     of the choice, if gains add
-    bound    no choice within the limit gains more; the gain itself where that is not known
-    seconds  of choosing, without finding contributions"""
+    bound    no choice within the limit gains more; the gain itself where that is not known"""
 
     choice: Choice
     importance: Importance
     gain: float
     bound: float
-    seconds: float
 
 
 @cache
@@ -214,22 +211,19 @@ class Searching:
         chooser = self._chooser(contributions)
         chooser.recompute = recompute
         limits = self._limits(limit, step_share)
-        began = time.monotonic()
         try:
             chooser.check(limits)
             chosen = chooser.choose(limits, list(schemes_of(self.space, chooser, limits).values()))
         except MemoryBudgetError:
             return None
-        seconds = time.monotonic() - began
-        return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound, seconds)
+        return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound)
 
     def evolved(self, contributions: Contributions, limit: int) -> Picked | None:
         """What the published search comes to with the same contributions, costs and limit."""
-        began = time.monotonic()
         if (choice := self._chooser(contributions).evolved(self._limits(limit, None))) is None:
             return None
         gain = gain_of(contributions.gains, choice)
-        return Picked(choice, contributions.importance, gain, gain, time.monotonic() - began)
+        return Picked(choice, contributions.importance, gain, gain)
 
     def _chooser(self, contributions: Contributions) -> Chooser:
         return Chooser(self.space, contributions.gains, self.estimates, self.planned)

@@ -203,3 +203,13 @@ def _same(unit: Unit, scheme: Scheme, rank: int) -> int | None:
         return len(unit.shares) + unit.ranks.index(rank) if place == 0 and rank in unit.ranks else None
     update = scheme.of(unit.name)
     return None if isinstance(update, Channels) and len(update.indices) != unit.channels(place) else place
+
+
+def with_option(choice: Choice, unit: int, option: int) -> Choice:
+    """The same with another option of one unit."""
+    return (*choice[:unit], option, *choice[unit + 1 :])
+
+
+def alone(unit: int, units: int) -> Choice:
+    """One of so many units at the first option that trains, nothing else."""
+    return with_option((0,) * units, unit, 1)

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...progress import Progress, quiet
 from ..costs import CostModel
-from ..space import Choice, Space
+from ..space import Choice, Space, alone, with_option
 from .limits import Limits
-from .problem import Gains, Numbers, Problem, alone, with_option
+from .problem import Gains, Numbers, Problem
 
 
 @runtime_checkable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from ..space import Choice
-from .problem import Gains, with_option
+from ..space import Choice, with_option
+from .problem import Gains
 
 _LEAST = 1e-9
 """The part of what is added that an exchange has to bring: it is more than the order of a sum makes."""

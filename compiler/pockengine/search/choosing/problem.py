@@ -22,16 +22,6 @@ def gain_of(gains: Gains, choice: Sequence[int]) -> float:
     return sum(options[index] for options, index in zip(gains, choice, strict=True))
 
 
-def with_option(choice: Choice, unit: int, option: int) -> Choice:
-    """The same with another option of one unit."""
-    return (*choice[:unit], option, *choice[unit + 1 :])
-
-
-def alone(unit: int, units: int) -> Choice:
-    """One of so many units at the first option that trains, nothing else."""
-    return with_option((0,) * units, unit, 1)
-
-
 def first_of(choice: Sequence[int]) -> int:
     """The first unit that is trained; the number of units where none is."""
     return next((place for place, index in enumerate(choice) if index), len(choice))

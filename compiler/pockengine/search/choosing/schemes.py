@@ -8,14 +8,14 @@ from typing import Protocol, runtime_checkable
 
 from ...progress import Progress, quiet
 from ..costs import Cost, CostModel
-from ..space import Choice, Space
+from ..space import Choice, Space, alone, with_option
 from .additive import Rows, lower
 from .chosen import Chosen, Planner, impossible
 from .evolution import evolve
 from .exact import solve
 from .exchange import exchanged, improvements
 from .limits import Limits
-from .problem import Gains, Problem, alone, gain_of, with_option
+from .problem import Gains, Problem, gain_of
 
 _COMPANIES = 3
 """Schemes beside which it is asked what options add: everything, then what was found."""

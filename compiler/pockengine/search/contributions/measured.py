@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DataError, PockError
-from ..space import Choice, Importance, Space
+from ..space import Choice, Importance, Space, with_option
 from .contributions import Contributions, Gains, check_without_adapters
 from .kept import Journal
 from .trainer import Trainer, head_start, measured_recipe, vectors
@@ -101,8 +101,7 @@ class _Plan:
 
     def single(self, unit: int, option: int) -> Choice:
         """One unit beside the head; of the head's own, that unit alone."""
-        beside = self.base if unit < self.head else self.space.frozen
-        return (*beside[:unit], option, *beside[unit + 1 :])
+        return with_option(self.beside(unit), unit, option)
 
     def beside(self, unit: int) -> Choice:
         """What a single unit is compared with."""

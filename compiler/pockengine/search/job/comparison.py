@@ -8,7 +8,7 @@ from ...errors import RecipeError
 from ...recipe import resolve
 from ..choosing import Chooser, Limits
 from ..contributions.trainer import head_start
-from ..space import Choice, Space
+from ..space import Choice, Space, with_option
 from .blocks import first_weights, most_weights
 
 USUAL = ("full", "head", "bias")
@@ -56,7 +56,7 @@ def adapted_last(space: Space, rank: int) -> list[Choice]:
     for place in reversed(range(start)):
         if rank in (ranks := space.units[place].ranks):
             option = len(space.units[place].shares) + ranks.index(rank)
-            choice = (*choice[:place], option, *choice[place + 1 :])
+            choice = with_option(choice, place, option)
             found.append(choice)
     return found
 

@@ -30,14 +30,19 @@ class Updater:
         self.spec, self.attrs = optimizer_op(recipe.optimizer)
         self.states = States(builder, recipe.optimizer, self.spec)
         self.changed: dict[Value, Value] = {}
+        self.in_momentum = _gathers(recipe, self.spec)
         recipe.optimizer.check_names([value.name for value in builder.params])
 
     def accumulate(self, gradients: Gradients) -> None:
-        """Only add the gradients to states `NAME.accumulated`."""
+        """Only add the gradients to states `NAME.accumulated`, or their part of the mean to the momentum."""
         for param, gradient in gradients.items():
             picked = self._picked(param, gradient)
-            state = self._accumulated(param, picked)
-            self.builder.updates[state] = self.emitter.add(state, picked)
+            if self.in_momentum:
+                (kept,) = self.states.tensors(param.name, picked)
+                state, added = kept.state, self._part(picked)
+            else:
+                state, added = self._accumulated(param, picked), picked
+            self.builder.updates[state] = self.emitter.add(state, added)
 
     def update(self, gradients: Gradients) -> None:
         """One optimizer step: new contents of parameters, optimizer state and averages."""
@@ -90,11 +95,17 @@ class Updater:
         """The gradient's mean over the micro-batches, of which this is the last; the sum starts again from zero."""
         if self.recipe.accumulate == 1:
             return picked
+        if self.in_momentum:  # which has the other micro-batches' parts
+            return self._part(picked)
         e, state = self.emitter, self._accumulated(param, picked)
         total = e.add(state, picked)
         # Clipped to nothing rather than filled: made of the sum element by element, it fuses with the update.
         self.builder.updates[state] = e.op("clip", total, lo=0.0, hi=0.0)
-        return e.mul(total, 1.0 / self.recipe.accumulate)
+        return self._part(total)
+
+    def _part(self, gradient: Value) -> Value:
+        """Of the mean over the micro-batches."""
+        return self.emitter.mul(gradient, 1.0 / self.recipe.accumulate)
 
     def _clipped(self, gradients: Gradients, clip: Clip) -> dict[Value, Value]:
         e = self.emitter
@@ -126,7 +137,10 @@ class Updater:
         kept = self.states.tensors(param.name, gradient)
         old, states = self._slice(param, param), [self.states.read(tensor) for tensor in kept]
         inputs = (self.states.view(old), gradient, self.rates.rate(param.name), *states, *shared)
-        new, *new_states = self.emitter.multi(self.spec.op, inputs, **self.attrs, weight_decay=decay)
+        attrs = self.attrs | ({"momentum": 1.0} if self.in_momentum else {})
+        new, *new_states = self.emitter.multi(self.spec.op, inputs, **attrs, weight_decay=decay)
+        if self.in_momentum:
+            new_states = [self.emitter.mul(state, float(self.attrs["momentum"])) for state in new_states]
         self.changed[param] = self.emitter.reshape(new, old.type.shape)
         self.builder.updates[param] = self._with_slice(param, param, self.changed[param])
         for tensor, state in zip(kept, new_states, strict=True):
@@ -141,6 +155,15 @@ class Updater:
             new = self.changed.get(param, self.builder.updates[param])
             moved = e.add(e.mul(self._slice(param, state), decay), e.mul(new, 1.0 - decay))
             self.builder.updates[state] = self._with_slice(param, state, moved)
+
+
+def _gathers(recipe: Recipe, spec: OptimizerSpec) -> bool:
+    """Whether the gradients of micro-batches add up in the momentum, without a state of their own: such a step reads
+    nothing else of them. It is then kept as the next step begins with it, times its factor."""
+    if recipe.accumulate == 1 or spec is not MOMENTUM:
+        return False
+    optimizer = recipe.optimizer
+    return not optimizer.nesterov and optimizer.clip is None and optimizer.state != "int8"
 
 
 def optimizer_op(optimizer: Optimizer) -> tuple[OptimizerSpec, dict[str, Attr]]:

@@ -39,9 +39,16 @@ def clock_of(target: Target, backend: Backend | None = None) -> float:
 
 
 def step_cycles(planned: Planned) -> float:
-    """About how long a planned training step takes, in cycles of the target."""
+    """About how long a planned training step takes, in cycles of the target: with all of its micro-batches. Where
+    only `train` is planned, each counts like the last one, which updates too."""
+    last = _cycles(planned, "train")
+    others = _cycles(planned, "accumulate") if "accumulate" in planned.programs else last
+    return last + (planned.recipe.accumulate - 1) * others
+
+
+def _cycles(planned: Planned, program: str) -> float:
     backend, target, threads = planned.backend, planned.target, planned.threads
-    return sum(backend.cost(step.lowered, target, threads) for step in planned.programs["train"].steps)
+    return sum(backend.cost(step.lowered, target, threads) for step in planned.programs[program].steps)
 
 
 def _own_clock() -> float | None:

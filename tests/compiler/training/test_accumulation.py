@@ -19,19 +19,24 @@ STEPS = 12
 MICRO = 3
 SPARSE = [{"params": "fc.*"}, {"params": "conv2.weight", "channels": 0.5}]
 SGD = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
-CASES: list[tuple[Network, object, dict[str, object]]] = [
+CASES: list[tuple[Network, object, dict[str, Any]]] = [
     (MLP, "full", SGD),
     (MLP, "full", {**SGD, "clip": {"norm": 0.2}, "schedule": {"name": "linear", "steps": 10, "warmup": 3}}),
     (CNN, SPARSE, SGD),
     (TIED, "full", SGD),
+    (MLP, "full", {**SGD, "weight_decay": 0.05}),
+    (MLP, "full", {**SGD, "nesterov": True}),
+    (MLP, "full", {"name": "sgd", "lr": 0.1}),
 ]
+NAMES = ["mlp", "mlp-norm-schedule", "cnn-sparse", "tied", "mlp-decay", "mlp-nesterov", "mlp-plain"]
 
 
-@pytest.mark.parametrize("network, update, optimizer", CASES, ids=["mlp", "mlp-norm-schedule", "cnn-sparse", "tied"])
-def test_micro_batches_are_one_batch(network: Network, update: object, optimizer: dict[str, object]) -> None:
+@pytest.mark.parametrize("network, update, optimizer", CASES, ids=NAMES)
+def test_micro_batches_are_one_batch(network: Network, update: object, optimizer: dict[str, Any]) -> None:
     recipe = Recipe(optimizer=optimizer, update=update, accumulate=MICRO)
     side = Torch.of(network, recipe)
-    torch_optimizer = torch.optim.SGD(side.leaves.values(), lr=0.1, momentum=0.9)
+    settings = {name: value for name, value in optimizer.items() if name not in ("name", "clip", "schedule")}
+    torch_optimizer = torch.optim.SGD(side.leaves.values(), **settings)
     extra: dict[str, Any] = {}
     if "clip" in optimizer:
         extra["clip"] = lambda p: torch.nn.utils.clip_grad_norm_(p, 0.2)
@@ -43,9 +48,15 @@ def test_micro_batches_are_one_batch(network: Network, update: object, optimizer
     losses = [session.step(network.batch(step, MICRO * BATCH)) for step in range(STEPS)]
     assert_same_training(session.state(), losses, side, expected)
     states = session.optimizer_state()
+    in_velocity = not {"clip", "nesterov"} & optimizer.keys() and "momentum" in optimizer
     for name, leaf in side.leaves.items():
-        assert states[f"{name}.accumulated"].shape == tuple(leaf.shape)
-        assert not states[f"{name}.accumulated"].any()
+        if in_velocity:
+            velocity = torch_optimizer.state[leaf]["momentum_buffer"].detach().numpy()
+            np.testing.assert_allclose(states[f"{name}.momentum"], 0.9 * velocity, rtol=1e-3, atol=1e-5)
+            assert f"{name}.accumulated" not in states
+        else:
+            assert states[f"{name}.accumulated"].shape == tuple(leaf.shape)
+            assert not states[f"{name}.accumulated"].any()
     if "schedule" in optimizer:
         assert states["step"] == STEPS
 

@@ -75,6 +75,14 @@ Recompute = Annotated[
         show_default="where --memory is given",
     ),
 ]
+MicroBatches = Annotated[
+    bool | None,
+    typer.Option(
+        "--micro-batches/--no-micro-batches",
+        help="Whether what fits because a step takes its samples in micro-batches counts, too.",
+        show_default="where --memory is given and that trains the same",
+    ),
+]
 RateSteps = Annotated[
     int, typer.Option("--lr-steps", metavar="STEPS", min=1, help="Of each short training that --lr does.")
 ]
@@ -110,6 +118,7 @@ def search_command(
     lr_steps: RateSteps = 60,
     tries: Try = False,
     recompute: Recompute = None,
+    micro_batches: MicroBatches = None,
     confirm: Confirm = 0,
     report: Report = None,
     json: Json = False,
@@ -139,6 +148,7 @@ def search_command(
         lr_steps if lr or tries else 0,
         tries,
         recompute,
+        micro_batches,
         confirm,
         report,
         import_losses,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
@@ -13,6 +14,7 @@ from ...check import usual_recipe
 from ...codegen.files import write_whole
 from ...errors import PockError, nearest
 from ...frontends import load
+from ...ir import Graph
 from ...recipe import Recipe
 from ...search.choosing import Limits, Preference
 from ...search.job import Compared, Energy, Found, SearchRequest, read_dataset, read_watts, run
@@ -50,6 +52,7 @@ class SearchOptions:
     lr_steps: int
     tries: bool
     recompute: bool | None
+    micro_batches: bool | None
     confirm: int
     report: Path | None
     import_losses: bool = False
@@ -91,6 +94,8 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
             lr_steps=options.lr_steps,
             tries=options.tries,
             recompute=options.recompute,
+            at_batch=partial(_at_batch, options),
+            micro_batches=options.micro_batches,
             confirm=options.confirm,
             progress=report,
         )
@@ -102,6 +107,10 @@ def search_scheme(options: SearchOptions, *, as_json: bool) -> None:
         print(json.dumps({**found.to_mapping(), "output": str(options.output)}))
     else:
         _show(found, options)
+
+
+def _at_batch(options: SearchOptions, batch: int) -> Graph:
+    return load(options.model, options.dims, batch, need_weights=False)
 
 
 def _show(found: Found, options: SearchOptions) -> None:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from ...errors import MemoryBudgetError, PockError
 from ...plan.budget import mebibytes
-from ..costs import Cost, CostModel
+from ..costs import Cost
 from ..space import Choice
 from .limits import Limits
+from .sparing import Spared
 
 _UNUSED = 0.01
 """The part of a limit that may stay unused because an estimate was too high."""
-
-
-class Planner(CostModel, Protocol):
-    """Says what planning says: slow, and right."""
-
-    def within(self, choice: Choice, memory: int) -> Cost | None:
-        """Of the step that computes forward nodes twice to keep its peak to so many bytes; None where there is none."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +20,15 @@ class Chosen:
     """A scheme that was planned.
 
     cost       as planned
-    estimated  as estimated, with nothing computed twice
+    estimated  as estimated, with nothing computed twice and all samples at once
     gain       of the scheme, if gains add
     bound      no scheme within the limits gains more, if no option costs less than the least it cost in any company
                that was tried, and no estimate is further above the plan than the furthest of those that were planned
-    method     `exact`; `recompute` where nodes are computed twice to fit; `evolution` where integer programming found
-               none; `usual` where a scheme that a person would write is better; `alone` where only one parameter fits;
-               `tried` where short trainings chose it
+    method     `exact`; `spared` where it is the quickest form that fits of a step that takes more memory; `evolution`
+               where integer programming found none; `usual` where a scheme that a person would write is better; `alone`
+               where only one parameter fits; `tried` where short trainings chose it
     notes      sentences on what had to be repaired
-    memory     the bytes that its peak is kept to by computing forward nodes twice; None: none is"""
+    memory, micro_batches  as of Spared"""
 
     choice: Choice
     cost: Cost
@@ -45,6 +38,16 @@ class Chosen:
     method: str
     notes: tuple[str, ...] = ()
     memory: int | None = None
+    micro_batches: int = 1
+
+    def spared(self, step: Spared) -> Chosen:
+        """The same where a step keeps to a memory so."""
+        return replace(self, cost=step.cost, memory=step.memory, micro_batches=step.micro_batches)
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether a step is not the quickest that there is."""
+        return self.memory is not None or self.micro_batches > 1
 
     @property
     def gap(self) -> float:
@@ -70,18 +73,19 @@ class Chosen:
         return f"a scheme of gain {self.gain:.4g} was {' and '.join(over)} above the limits when it was planned"
 
 
-def impossible(limits: Limits, least: Cost) -> PockError:
-    """Where not even the least that there is keeps to the limits."""
+def impossible(limits: Limits, least: Cost, batch: int) -> PockError:
+    """Where not even the least that there is keeps to the limits, of steps that take so many samples at once."""
     nbytes, _ = limits.missing(least)
+    advice = "allow at least that, or use a smaller batch" if batch > 1 else "allow at least that"
     if nbytes:
         assert limits.memory_bytes is not None
         allowed, needed = limits.memory_bytes, least.peak_bytes
         return MemoryBudgetError(
             f"no scheme fits into {mebibytes(allowed)} ({allowed} bytes): the least that training a single parameter "
-            f"takes is {mebibytes(needed)} ({needed} bytes); allow at least that, or use a smaller batch",
+            f"takes is {mebibytes(needed)} ({needed} bytes); {advice}",
             needed,
         )
     return PockError(
         f"no scheme's step takes less than {limits.step_ms:g} ms: training a single parameter takes "
-        f"{least.step_ms:.3g} ms; allow more, or use a smaller batch"
+        f"{least.step_ms:.3g} ms; {advice}"
     )

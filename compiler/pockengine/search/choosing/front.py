@@ -17,7 +17,7 @@ _STEPS = 8
 the half of what the freest scheme takes."""
 
 _HALVINGS = 2
-"""Schemes that are planned at every other one of them where nodes may be computed twice."""
+"""Schemes that are planned at every other one of them where a step can be made to take less."""
 
 _EXCHANGES = 500
 """As of Chooser.estimate: a quarter of what one scheme is worth."""
@@ -27,13 +27,14 @@ _EXCHANGES = 500
 class Point:
     """A scheme by its gain and its cost.
 
-    cost    estimated; where nodes are computed twice, as planned
-    memory  as of Chosen"""
+    cost                   estimated; where a step is spared, as planned
+    memory, micro_batches  as of Spared"""
 
     choice: Choice
     gain: float
     cost: Cost
     memory: int | None = None
+    micro_batches: int = 1
 
     @property
     def room(self) -> Cost:
@@ -43,6 +44,8 @@ class Point:
 
 def front(chooser: Chooser, limits: Limits, steps: int = _STEPS) -> tuple[Point, ...]:
     """Schemes within the limits that none of those found beats in everything, by ascending memory."""
+    if chooser.finest is not None and not limits.keeps(chooser.least()):
+        return _at_finest(chooser, chooser.finest(), limits, steps)
     least, most = _range(chooser, limits)
     points = []
     for step, memory in enumerate(np.geomspace(least.peak_bytes, max(most.peak_bytes, least.peak_bytes + 1), steps)):
@@ -53,15 +56,21 @@ def front(chooser: Chooser, limits: Limits, steps: int = _STEPS) -> tuple[Point,
             if choice is not None:
                 points.append(Point(choice, chooser.gain(choice), chooser.costs.of(choice)))
         if (steps - step) % 2:
-            points += _twice(chooser, Limits(int(memory), limits.step_ms))
+            points += _spared(chooser, Limits(int(memory), limits.step_ms))
     chooser.progress("front", steps, steps)
     return unbeaten(points)
 
 
-def _twice(chooser: Chooser, limits: Limits) -> list[Point]:
-    """Schemes that keep to the limits because nodes are computed twice."""
-    found = [made for made in chooser.beyond(limits, _HALVINGS) if made.memory is not None and limits.keeps(made.cost)]
-    return [Point(made.choice, made.gain, made.cost, made.memory) for made in found]
+def _at_finest(chooser: Chooser, finest: Chooser, limits: Limits, steps: int) -> tuple[Point, ...]:
+    """The front of steps that take their samples one by one."""
+    count = finest.space.base.accumulate // chooser.space.base.accumulate
+    return tuple(replace(point, micro_batches=count) for point in front(finest, limits, steps))
+
+
+def _spared(chooser: Chooser, limits: Limits) -> list[Point]:
+    """Schemes that keep to the limits though the quickest step does not."""
+    found = [made for made in chooser.beyond(limits, _HALVINGS) if made.is_spared and limits.keeps(made.cost)]
+    return [Point(made.choice, made.gain, made.cost, made.memory, made.micro_batches) for made in found]
 
 
 def _range(chooser: Chooser, limits: Limits) -> tuple[Cost, Cost]:

@@ -10,12 +10,13 @@ from ...progress import Progress, quiet
 from ..costs import Cost, CostModel
 from ..space import Choice, Space, alone, with_option
 from .additive import Rows, lower
-from .chosen import Chosen, Planner, impossible
+from .chosen import Chosen, impossible
 from .evolution import evolve
 from .exact import solve
 from .exchange import exchanged, improvements
 from .limits import Limits
 from .problem import Gains, Problem, gain_of
+from .sparing import Planner
 
 _COMPANIES = 3
 """Schemes beside which it is asked what options add: everything, then what was found."""
@@ -39,11 +40,11 @@ _TRIALS = 6
 _NEARLY = 1.03
 """What an estimate may be above a limit there: about as wrong as estimates are."""
 
-_HALVINGS = 4
-"""Schemes of more memory that are planned where nodes may be computed twice."""
+_ENOUGH = 0.999
+"""The part of the largest gain that there is which is all of it."""
 
-FARTHEST = 3.0
-"""How far above the memory the quickest step may be, as a factor, where computing nodes twice is tried."""
+_HALVINGS = 4
+"""Schemes of more memory that are planned where a step can be made to take less."""
 
 Fits = Callable[[Choice], bool]
 
@@ -62,9 +63,9 @@ class Chooser:
 
     gains      for each unit and option
     costs      quick estimates
-    planned    what planning says: slow, and right
+    planned    what planning says: slow, and right; and how a step can be made to take less memory
     seconds    what the solution of one program may take
-    recompute  whether forward nodes may be computed twice to keep to a memory"""
+    finest     makes the chooser of the same schemes where a step takes its samples one by one; None: it takes all"""
 
     space: Space
     gains: Gains
@@ -73,7 +74,7 @@ class Chooser:
     seed: int = 0
     seconds: float = 20.0
     progress: Progress = quiet
-    recompute: bool = False
+    finest: Callable[[], Chooser] | None = None
     _companies: dict[Choice, Problem] = field(default_factory=dict, init=False)
     _before: list[Problem] = field(default_factory=list, init=False)
     _known: dict[Choice, Chosen] = field(default_factory=dict, init=False)
@@ -90,13 +91,32 @@ class Chooser:
     def check(self, limits: Limits) -> None:
         """Raises MemoryBudgetError or PockError where nothing can be trained within the limits."""
         least = self.least()
-        if not limits.keeps(least):
-            raise impossible(limits, least)
+        if limits.keeps(least):
+            return
+        if self.finest is None:
+            raise impossible(limits, least, self.space.graph.batch)
+        self.finest().check(limits)
 
     def choose(self, limits: Limits, beside: Sequence[Choice] = ()) -> Chosen:
         """The scheme of the largest gain within the limits: what is found, or one of those `beside` it. Raises
         MemoryBudgetError or PockError where nothing can be trained within them."""
         self.check(limits)
+        best = self._best(limits, beside) if limits.keeps(self.least()) else None
+        if self.finest is None or (best is not None and best.gain >= _ENOUGH * self._most()):
+            assert best is not None
+            return best
+        fine = self.finest().choose(limits)
+        if best is not None and best.gain >= fine.gain:
+            return replace(best, bound=max(best.bound, fine.bound))
+        step = self.made(fine.choice, limits, "spared")
+        bound = fine.bound if best is None else max(best.bound, fine.bound)
+        return replace(step, estimated=fine.estimated, bound=bound, notes=fine.notes)
+
+    def _most(self) -> float:
+        """The largest gain that there is."""
+        return sum(max(0.0, *row) for row in self.gains)
+
+    def _best(self, limits: Limits, beside: Sequence[Choice]) -> Chosen:
         notes: list[str] = []
         seen = self._checked(self.estimate, "exact", limits, notes)
         if not seen:
@@ -110,9 +130,14 @@ class Chooser:
         best = self._grown(max(fitting, key=_gain) if fitting else self._single(limits), limits)
         return replace(best, bound=max(self.bound(limits), best.gain), notes=tuple(notes))
 
+    @property
+    def spares(self) -> bool:
+        """Whether a step may be made to take less memory than its quickest form."""
+        return self.planned.farthest > 1
+
     def once(self, limits: Limits) -> Choice | None:
-        """Of the schemes that `choose` came to within the limits, the one of the largest gain that is not chosen
-        because nodes are computed twice."""
+        """Of the schemes that `choose` came to within the limits, the one of the largest gain whose quickest step is
+        within them."""
         return max(self._once.get(limits, ()), key=self.gain, default=None)
 
     def evolved(self, limits: Limits) -> Choice | None:
@@ -171,26 +196,26 @@ class Chooser:
         return list(seen.values())
 
     def beyond(self, limits: Limits, halvings: int = _HALVINGS) -> list[Chosen]:
-        """Schemes that take more memory as they are estimated, and may keep to it where nodes are computed twice: so
-        many, each half-way between what fits and what does not."""
+        """Schemes that take more memory as they are estimated, and may keep to it in another form: so many, each
+        half-way between what fits and what does not."""
         found: list[Chosen] = []
-        if not self.recompute or limits.memory_bytes is None:
+        if not self.spares or limits.memory_bytes is None:
             return found
-        low, high = 1.0, FARTHEST
+        low, high = 1.0, self.planned.farthest
         for step in range(halvings):
             self.progress("choose", step, halvings)
             factor = (low * high) ** 0.5
             choice = self.estimate(Limits(int(limits.memory_bytes * factor), limits.step_ms))
             if choice is None:
                 break
-            found.append(self.made(choice, limits, "recompute"))
+            found.append(self.made(choice, limits, "spared"))
             low, high = (factor, high) if limits.keeps(found[-1].cost) else (low, factor)
         return found
 
     def bound(self, limits: Limits) -> float:
         """No scheme within the limits gains more: see Chosen."""
         problem = lower([self._problem(self.space.full), *self._companies.values(), *self._before])
-        far = (made for made in self._far.values() if made.memory == limits.memory_bytes)
+        far = (made for made in self._far.values() if limits.keeps(made.cost))
         errors = [made.error for made in (*self._known.values(), *far)]
         above = limits.shifted(max(0, *(nbytes for nbytes, _ in errors)), max(0.0, *(ms for _, ms in errors)))
         return solve(problem.with_limits(self._rows.limits(above)), self.seconds).bound
@@ -278,13 +303,13 @@ class Chooser:
         return replace(self._known[choice], method=method)
 
     def made(self, choice: Choice, limits: Limits, method: str) -> Chosen:
-        """Planned; with nodes that are computed twice to fit, where they may be."""
+        """Planned; where that does not fit, in another form that does."""
         made, memory = self._planned(choice, method), limits.memory_bytes
-        if not self.recompute or memory is None or not memory < made.cost.peak_bytes <= FARTHEST * memory:
+        if memory is None or not memory < made.cost.peak_bytes <= self.planned.farthest * memory:
             return made
-        if (cost := self.planned.within(choice, memory)) is None:
+        if (step := self.planned.within(choice, memory)) is None:
             return made
-        self._far[choice, memory] = replace(made, cost=cost, memory=memory)
+        self._far[choice, memory] = made.spared(step)
         return self._far[choice, memory]
 
     def _shed(self, made: Chosen, limits: Limits, notes: list[str]) -> dict[Choice, Chosen]:

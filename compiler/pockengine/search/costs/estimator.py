@@ -113,9 +113,8 @@ class Costs:
         known._learn(list(choices), progress)
         return known
 
-    @staticmethod
-    def _cycles(forward: Floats, backward: Floats) -> float:
-        return float(forward[:, 2].sum() + backward[:, 1].sum())
+    def _cycles(self, forward: Floats, backward: Floats) -> float:
+        return self.space.base.accumulate * float(forward[:, 2].sum() + backward[:, 1].sum())
 
     def _observed(self, choices: Sequence[Choice], progress: Progress) -> list[Observed]:
         """What each choice takes, found by as many processes as there are cores, up to PROCESSES."""

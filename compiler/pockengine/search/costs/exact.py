@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from ...check.speed import clock_of, step_cycles
 from ...codegen import backends
 from ...codegen.backend import Backend
@@ -47,7 +49,7 @@ class ExactCosts:
         self._progress = progress
         self._backend = backends.of(target)
         self._known: dict[Choice, Cost] = {}
-        self._within: dict[tuple[Choice, int], Cost | None] = {}
+        self._recomputed: dict[tuple[Choice, int], Cost | None] = {}
         self._last: tuple[Choice, Reduced] | None = None
 
     def of(self, choice: Choice) -> Cost:
@@ -58,14 +60,18 @@ class ExactCosts:
             self._known[choice] = self._cost(plan_reduced(self._reduced(choice), self._backend))
         return self._known[choice]
 
-    def within(self, choice: Choice, memory: int) -> Cost | None:
+    def beside(self, space: Space) -> Self:
+        """The same for another space."""
+        return type(self)(space, self.target, self.threads, self.clock, self._progress)
+
+    def recomputed(self, choice: Choice, memory: int) -> Cost | None:
         """Of the step that computes forward nodes twice to keep its peak to so many bytes; None where there is none."""
         asked = tuple(choice), memory
-        if asked not in self._within:
-            self._within[asked] = self._planned_within(*asked)
-        return self._within[asked]
+        if asked not in self._recomputed:
+            self._recomputed[asked] = self._planned_twice(*asked)
+        return self._recomputed[asked]
 
-    def _planned_within(self, choice: Choice, memory: int) -> Cost | None:
+    def _planned_twice(self, choice: Choice, memory: int) -> Cost | None:
         try:
             return self._cost(plan_within(self._reduced(choice), self._backend, memory + RESERVE))
         except MemoryBudgetError:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,8 @@ def search(
     lr_steps: int = 0,
     tries: bool = False,
     recompute: bool | None = None,
+    at_batch: Callable[[int], Graph] | None = None,
+    micro_batches: bool | None = None,
     confirm: int = 0,
     ranks: Sequence[int] = (),
     progress: Progress = quiet,
@@ -68,6 +70,9 @@ def search(
     lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
     tries      train usual schemes that fit, too, each at its best rates, and take what is best; needs `lr_steps`
     recompute  what fits because forward nodes are computed twice counts, too; default: where `memory` is given
+    at_batch   imports the model for so many samples a step: steps may then take their samples in micro-batches
+    micro_batches  what fits because of that counts, too; default: where `memory` and `at_batch` are given, and it
+               trains the same
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
     progress   called with (stage, done, total)
@@ -81,7 +86,8 @@ def search(
     request = SearchRequest(graph, recipe, data, device, Limits(memory, step_ms), eval_data, method, channels)
     request = replace(request, minutes=minutes, seed=seed, threads=threads, lr_steps=lr_steps, confirm=confirm)
     request = replace(request, ranks=tuple(ranks), prefer=_preference(prefer), folder=kept, energy=energy, tries=tries)
-    return run(replace(request, recompute=recompute, progress=progress))
+    request = replace(request, recompute=recompute, at_batch=at_batch, micro_batches=micro_batches)
+    return run(replace(request, progress=progress))
 
 
 def _preference(name: str) -> Preference:

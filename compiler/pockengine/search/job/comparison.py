@@ -62,14 +62,14 @@ def adapted_last(space: Space, rank: int) -> list[Choice]:
 
 
 def _most(choices: Sequence[Choice], chooser: Chooser, limits: Limits) -> int:
-    """How many of choices that take ever more fit: by estimates, then as planned; where nodes may be computed twice to
-    fit, by plans."""
+    """How many of choices that take ever more fit: by estimates, then as planned; where a step can be made to take
+    less, by plans."""
     most = _last(len(choices), lambda count: limits.keeps(chooser.costs.of(choices[count - 1])))
 
     def fits(count: int) -> bool:
         return limits.keeps(chooser.made(choices[count - 1], limits, "usual").cost)
 
-    if chooser.recompute:
+    if chooser.spares:
         most = _last(len(choices), fits, least=most)
     while most and not fits(most):
         most -= 1

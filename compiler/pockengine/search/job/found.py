@@ -17,8 +17,8 @@ AT_RATES = "rates"
 
 
 GAINS, ONCE, EARLIER = "gains", "once", "earlier"
-"""The names of what is tried beside usual schemes: of the largest gain; of that without nodes that are computed twice;
-and what is earliest in the model."""
+"""The names of what is tried beside usual schemes: of the largest gain; of that in the quickest steps; and what
+is earliest in the model."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from ...recipe import Recipe
 from ...targets import Target
 from ..choosing import Limits, Preference
 from ..contributions.importance import check_way
+from ..micro_batches import AtBatch, MicroBatches
+from ..space import Space
 from .data import Data
 from .energy import Energy
 
@@ -44,6 +46,9 @@ class SearchRequest:
     confirm    steps of a short training of the found scheme and of usual ones, at the end; 0: none
     progress   called with (stage, done, total)
     energy     what the device draws, and the limit of a step's energy; None: nothing is known of it
+    at_batch   imports the model for so many samples a step; None: it is for one number of them only
+    micro_batches  count as within the limit of memory what keeps to it only where a step takes its samples in
+               micro-batches; None: where there is such a limit, and that trains the same
     recompute  count as within the limit of memory what keeps to it only where forward nodes are computed twice; None:
                where there is such a limit
     ranks      of low-rank adapters that may be trained beside weights; none: no adapters"""
@@ -68,6 +73,8 @@ class SearchRequest:
     ranks: tuple[int, ...] = ()
     tries: bool = False
     recompute: bool | None = None
+    at_batch: AtBatch | None = None
+    micro_batches: bool | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -81,6 +88,9 @@ class SearchRequest:
             raise PockError("schemes are tried at learning rates that are looked for: give lr_steps, too")
         if self.recompute and self.limits.memory_bytes is None:
             raise PockError("nodes are computed twice to keep to a limit of memory: give one, or leave recompute out")
+        if self.micro_batches and (self.limits.memory_bytes is None or self.at_batch is None):
+            missing = "a limit of memory" if self.limits.memory_bytes is None else "at_batch"
+            raise PockError(f"micro-batches keep to a limit of memory: give {missing}, or leave micro_batches out")
         if self.eval_data is None and (self.method == "measured" or self.confirm):
             wanted = "measuring contributions" if self.method == "measured" else "confirming a scheme"
             raise PockError(f"{wanted} needs samples that were held out: give --eval-data")
@@ -89,6 +99,18 @@ class SearchRequest:
     def computes_twice(self) -> bool:
         """Whether nodes may be computed twice to keep to the memory."""
         return self.limits.memory_bytes is not None if self.recompute is None else self.recompute
+
+    def splits(self, space: Space, data: Data) -> MicroBatches | None:
+        """The micro-batches that steps may take; None where they take all samples at once. Raises PockError where they
+        were asked for and would train otherwise."""
+        if self.limits.memory_bytes is None or self.at_batch is None or self.micro_batches is False:
+            return None
+        try:
+            return MicroBatches.of(space, self.at_batch, data)
+        except PockError:
+            if self.micro_batches:
+                raise
+            return None
 
 
 def check_ranks(ranks: Sequence[int], method: str) -> None:

@@ -7,20 +7,21 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from ...codegen.files import write_whole
 from ...plan.budget import RESERVE
-from ...recipe import Recipe
+from ...recipe import Recipe, batch_of
 from ...recipe.optimizer import optimizer_mapping
-from ..choosing import Chooser, Chosen, Point, Preference, front, preferred
+from ..choosing import Chooser, Chosen, Plans, Point, Preference, front, preferred
 from ..contributions import Contributions, Work, channel_importance, fisher, gradient_ratio, load, measure, save
 from ..contributions.earlier import earlier_first
 from ..contributions.kept import Journal
 from ..contributions.trainer import Trainer
 from ..contributions.work import Clock, identity_of
-from ..costs import Costs
+from ..costs import Costs, ExactCosts
+from ..micro_batches import MicroBatches
 from ..rates import RateGroups, find_rates
 from ..space import Choice, Space
 from ..writing import few_rules, recipe_text
@@ -36,6 +37,7 @@ CONFIRMING_SEEDS = 3
 """Orders of samples in which each scheme is trained to confirm it."""
 
 _TWICE = "to keep to the memory, forward nodes are computed twice, as `memory` says"
+_IN_PARTS = "to keep to the memory, a step takes its samples in {} micro-batches, as `batch` and `accumulate` say"
 
 
 def run(request: SearchRequest) -> Found:
@@ -61,6 +63,7 @@ class _Search:
         if request.eval_data is not None:
             self.evaluation = checked_data(self.space, request.target, request.eval_data, "evaluation data")
         self.threads = request.threads or request.target.cores
+        self.micro_batches = request.splits(self.space, self.data)
         self.work = Work(request.seed, request.minutes * 60, request.folder, None, request.progress)
 
     def run(self) -> Found:
@@ -76,7 +79,7 @@ class _Search:
     def _timed(self, stage: str) -> Iterator[None]:
         begin = time.monotonic()
         yield
-        self.seconds[stage] = time.monotonic() - begin
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - begin
 
     def _identity(self, **settings: float | str | None) -> str:
         """Tells apart what would give other results."""
@@ -130,7 +133,7 @@ class _Search:
         request = self.request
         limits, target = request.limits, request.target
         settings = {"memory": limits.memory_bytes, "ms": limits.step_ms, "threads": self.threads}
-        settings["recompute"] = request.computes_twice
+        settings |= {"recompute": request.computes_twice, "micro_batches": self.micro_batches is not None}
         said = {"target": repr(target), "prefer": request.prefer, "energy": repr(request.energy)}
         if request.tries:
             settings["tries"] = request.lr_steps
@@ -138,18 +141,7 @@ class _Search:
 
     def _found(self, contributions: Contributions) -> Found:
         request, space = self.request, self.space
-        with self._timed("costs"):
-            costs = Costs(space, request.target, self.threads, progress=request.progress)
-        planned = WholeCosts(space, request.target, self.threads)
-        chooser = Chooser(
-            space,
-            contributions.gains,
-            costs,
-            planned,
-            request.seed,
-            progress=request.progress,
-            recompute=request.computes_twice,
-        )
+        chooser = self._chooser(contributions)
         chooser.check(request.limits)
         with self._timed("comparing"):
             named = schemes_of(space, chooser, request.limits)
@@ -163,8 +155,7 @@ class _Search:
         if request.tries:
             with self._timed("trying"):
                 chosen, named, tried = self._tried(chooser, chosen, named, contributions)
-        if chosen.memory is not None:
-            chosen = replace(chosen, notes=(*chosen.notes, _TWICE))
+        chosen = replace(chosen, notes=(*chosen.notes, *_spared(chosen)))
         compared = _compared(chooser, request, chosen, named, tried)
         found = Found(
             model=request.graph.name,
@@ -186,11 +177,37 @@ class _Search:
             rates=tried["found"].rates if tried else None,
         )
         recipe = tried["found"].recipe if tried else few_rules(space, chosen.choice, contributions.importance)
-        recipe = recipe.with_(memory=None if chosen.memory is None else chosen.memory + RESERVE)
-        found = replace(found, recipe=recipe_text(recipe, comments_of(found)))
+        found = self._written(found, recipe)
         if (file := self._file) is not None:
             write_whole(file, [json.dumps(found.to_mapping()).encode()])
         return found
+
+    def _chooser(self, contributions: Contributions) -> Chooser:
+        """Of the schemes whose steps take all samples at once, where these are enough."""
+        whole = WholeCosts(self.space, self.request.target, self.threads)
+        chooser = self._choosing(contributions, whole, self.micro_batches)
+        if (parts := self.micro_batches) is not None:
+            finest = whole.beside(parts.space(parts.counts[-1]))
+            chooser.finest = cache(lambda: self._choosing(contributions, finest))
+        return chooser
+
+    def _choosing(
+        self, contributions: Contributions, exact: ExactCosts, micro_batches: MicroBatches | None = None
+    ) -> Chooser:
+        request = self.request
+        with self._timed("costs"):
+            costs = Costs(exact.space, request.target, self.threads, progress=request.progress)
+        planned = Plans(exact, request.computes_twice, micro_batches)
+        return Chooser(exact.space, contributions.gains, costs, planned, request.seed, progress=request.progress)
+
+    def _written(self, found: Found, recipe: Recipe) -> Found:
+        """With the recipe's text: what it trains, and how its steps keep to the memory."""
+        chosen, base = found.chosen, self.space.base
+        recipe = recipe.with_(memory=None if chosen.memory is None else chosen.memory + RESERVE)
+        if (count := chosen.micro_batches) > 1:
+            batch = batch_of(base.bound(self.space.graph), self.space.graph)
+            recipe = recipe.with_(batch=batch // count, accumulate=base.accumulate * count)
+        return replace(found, recipe=recipe_text(recipe, comments_of(found)))
 
     def _tried(
         self, chooser: Chooser, chosen: Chosen, named: Mapping[str, Choice], contributions: Contributions
@@ -201,7 +218,7 @@ class _Search:
         if request.prefer is not Preference.ACCURACY:
             limits = limits.within(chosen.cost)
         named = {GAINS: chosen.choice, **named}
-        if request.computes_twice and (once := chooser.once(limits)) is not None:
+        if chooser.spares and (once := chooser.once(limits)) is not None:
             named[ONCE] = once
         made = {name: chooser.made(choice, limits, "tried") for name, choice in named.items()}
         fitting = {name: one.choice for name, one in made.items() if limits.keeps(one.cost)}
@@ -218,9 +235,8 @@ class _Search:
         with self._timed("rates"):
             recipe = few_rules(self.space, choice, contributions.importance)
             rates, recipe = find_rates(self.space, choice, recipe, self.data, self.request.lr_steps, self.work)
-            recipe = recipe.with_(memory=Recipe.parse(found.recipe).memory)
         found = replace(found, rates=rates, seconds={**found.seconds, **self.seconds})
-        return replace(found, recipe=recipe_text(recipe, comments_of(found)))
+        return self._written(found, recipe)
 
     def _confirmed(self, found: Found, contributions: Contributions) -> Found:
         """With short trainings of all that is compared, and of the found scheme with its own learning rates."""
@@ -271,6 +287,14 @@ class _Confirming:
             known = {"accuracy": evaluation.accuracy, "loss": evaluation.loss if finite else None}
             self.journal.add(key, known)
         return Training(seed, known["accuracy"], known["loss"])
+
+
+def _spared(chosen: Chosen) -> Iterator[str]:
+    """Notes on how its steps keep to the memory."""
+    if chosen.micro_batches > 1:
+        yield _IN_PARTS.format(chosen.micro_batches)
+    if chosen.memory is not None:
+        yield _TWICE
 
 
 def _compared(

@@ -38,7 +38,7 @@ def scheme_words(name: str, short: bool = False) -> str:
         "bias": "the biases",
         "evolved": "found by evolution",
         GAINS: "the largest gain",
-        ONCE: "nothing computed twice" if short else "the largest gain, nothing computed twice",
+        ONCE: "in quickest steps" if short else "the largest gain in steps of the quickest form",
         EARLIER: "earliest first",
     }
     return known.get(name, name)

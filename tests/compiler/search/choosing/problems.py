@@ -9,7 +9,7 @@ import numpy as np
 
 from pockengine.recipe import Recipe
 from pockengine.search import Choice, Space, Unit
-from pockengine.search.choosing import Gains, Problem, gain_of
+from pockengine.search.choosing import Gains, Problem, Spared, gain_of
 from pockengine.search.costs import Cost
 
 SHARES = (0.0, 0.125, 0.25, 0.5, 1.0)
@@ -82,17 +82,21 @@ class Chain:
         error = 1 + self.wrong * (hash(choice) % 1001 / 500 - 1)
         return Cost(int(self.moments(choice).max() * error), float(ms))
 
-    def within(self, choice: Choice, memory: int) -> Cost | None:
+    farthest = 1.0
+
+    def within(self, choice: Choice, memory: int) -> Spared | None:
         return None
 
 
 class Shrinking(Chain):
     """The same where nodes that are computed twice take 0.7 of the memory and 1.2 of the time."""
 
-    def within(self, choice: Choice, memory: int) -> Cost | None:
+    farthest = 3.0
+
+    def within(self, choice: Choice, memory: int) -> Spared | None:
         cost = self.of(choice)
         shrunk = Cost(int(0.7 * cost.peak_bytes), 1.2 * cost.step_ms)
-        return shrunk if shrunk.peak_bytes <= memory else None
+        return Spared(shrunk, memory) if shrunk.peak_bytes <= memory else None
 
 
 class Peak:

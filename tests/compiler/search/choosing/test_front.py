@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pockengine.search.choosing import KEPT, Chooser, Limits, Point, Preference, front, preferred, unbeaten
+from pockengine.search.choosing import KEPT, Chooser, Limits, Point, Preference, Spared, front, preferred, unbeaten
 from pockengine.search.costs import Cost
 from tests.compiler.search.choosing.problems import Chain, Shrinking, random_gains, space_of
 
@@ -72,13 +72,13 @@ def test_the_front_of_a_network_keeps_the_limits_and_grows() -> None:
 def test_what_is_computed_twice_joins_the_front() -> None:
     space, costs = space_of(6), Shrinking(6, 3)
     gains = random_gains(space, 3)
-    once, twice = (Chooser(space, gains, costs, costs, recompute=recompute) for recompute in (False, True))
+    once, twice = (Chooser(space, gains, costs, planned) for planned in (Chain(6, 3), costs))
     limits = Limits((costs.of(space.full).peak_bytes + once.least().peak_bytes) // 2)
     points, plain = front(twice, limits), front(once, limits)
     more = [point for point in points if point.memory is not None]
     assert more and unbeaten(points) == points and {point.memory for point in plain} == {None}
     for point in more:
-        assert point.memory is not None and point.cost == costs.within(point.choice, point.memory)
+        assert point.memory is not None and Spared(point.cost, point.memory) == costs.within(point.choice, point.memory)
         assert costs.of(point.choice).peak_bytes > point.memory >= point.cost.peak_bytes
         assert twice.choose(limits.within(point.room)).gain >= point.gain
     assert max(point.gain for point in points) == pytest.approx(twice.choose(limits).gain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pockengine.errors import MemoryBudgetError, PockError
-from pockengine.search.choosing import Chooser, Limits
+from pockengine.search.choosing import Chooser, Limits, Spared
 from pockengine.search.costs import Cost
 from tests.compiler.search.choosing.problems import Chain, Peak, Shrinking, best_gain, random_gains, space_of
 
@@ -58,11 +58,12 @@ def test_more_is_trained_where_nodes_are_computed_twice(seed: int) -> None:
     space, costs = space_of(6), Shrinking(6, seed)
     gains, limits = random_gains(space, seed), limits_of(costs, space, 0.4)
     assert limits.memory_bytes is not None
-    chooser = Chooser(space, gains, costs, costs, recompute=True)
-    chosen, once = chooser.choose(limits), Chooser(space, gains, costs, costs).choose(limits)
-    assert limits.keeps(chosen.cost) and chosen.cost == costs.within(chosen.choice, limits.memory_bytes)
+    chooser = Chooser(space, gains, costs, costs)
+    chosen, once = chooser.choose(limits), Chooser(space, gains, costs, Chain(6, seed)).choose(limits)
+    assert limits.keeps(chosen.cost)
+    assert costs.within(chosen.choice, limits.memory_bytes) == Spared(chosen.cost, limits.memory_bytes)
     assert once.gain < chosen.gain <= chosen.bound + 1e-9
-    assert (chosen.method, chosen.memory) == ("recompute", limits.memory_bytes) and once.memory is None
+    assert (chosen.method, chosen.memory) == ("spared", limits.memory_bytes) and once.memory is None
     assert costs.of(chosen.choice).peak_bytes > limits.memory_bytes
     kept = chooser.once(limits)
     assert kept is not None and limits.keeps(costs.of(kept)) and chooser.gain(kept) == pytest.approx(once.gain)

@@ -54,18 +54,18 @@ def test_nodes_are_computed_twice_where_that_keeps_to_the_memory() -> None:
     costs = ExactCosts(space, PI, 1, progress=lambda stage, done, total: stages.append(stage))
     full = costs.of(space.full)
     memory = round(0.9 * full.peak_bytes)
-    twice = costs.within(space.full, memory)
+    twice = costs.recomputed(space.full, memory)
     assert twice is not None and twice.peak_bytes <= memory and twice.step_ms > full.step_ms
     stages.clear()
-    assert costs.within(list(space.full), memory) == twice and not stages, "it is planned once"  # type: ignore[arg-type]
-    assert costs.within(space.full, full.peak_bytes) == full, "it fits as it is"
+    assert costs.recomputed(list(space.full), memory) == twice and not stages, "it is planned once"  # type: ignore[arg-type]
+    assert costs.recomputed(space.full, full.peak_bytes) == full, "it fits as it is"
 
 
 @pytest.mark.parametrize("part", [0.9, 0.2])
 def test_what_fits_no_way_has_no_cost(part: float) -> None:
     space = space_of(perceptron())
     costs = ExactCosts(space, PI, 1)
-    assert costs.within(space.full, round(part * costs.of(space.full).peak_bytes)) is None
+    assert costs.recomputed(space.full, round(part * costs.of(space.full).peak_bytes)) is None
 
 
 def test_every_device_has_a_clock() -> None:

@@ -14,11 +14,12 @@ from benchmarks.document import ROOT, write_section
 from benchmarks.tasks.models import MODELS, TASKS
 from pockengine.codegen.folder_cache import default_folder
 
-from . import choosing, search_time
+from . import choosing, search_time, step_times
 from .campaign import RANDOMS, Campaign, run
 from .evidence import criteria_table, evidence_table
 from .methods import CRITERIA, METHODS, RANDOM, TRIED_AS_PUBLISHED, TRIES
 from .report import cells_table, schemes_table
+from .running import Means
 from .store import Result, Store
 
 DOCUMENT = ROOT / "docs" / "search.md"
@@ -85,6 +86,10 @@ def main() -> None:
         for model in (MODELS[name] for name in campaign.models):
             for task in campaign.tasks_of(model) if campaign.tasks else model.tasks[:1]:
                 choosing.measure(model, task, store, folder)
+    elif chosen.step_times:
+        for job in campaign.jobs():
+            schemes = [one for one in campaign.schemes(job, 0) if one.method in campaign.methods]
+            step_times.measure(MODELS[job.model], TASKS[job.task], schemes, store, Means(store, folder))
     elif not chosen.report:
         whole = run(campaign, store, folder, chosen.processes)
         if not whole:
@@ -113,6 +118,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--search-time", action="store_true", help="only measure how long a whole search takes")
     told = "only measure what the search and the published one choose, of the first task of each model or those named"
     parser.add_argument("--choosing", action="store_true", help=told)
+    told = "only measure how long steps of the schemes take that were chosen, in turns with full"
+    parser.add_argument("--step-times", action="store_true", help=told)
     parser.add_argument("--report", action="store_true", help="run nothing: tables of what is there")
     parser.add_argument("--results", type=Path, default=default_folder() / "schemes.jsonl", help="where runs are kept")
     parser.add_argument("--keep", action="store_true", help=f"add what there is to {KEPT.relative_to(ROOT)}")

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from benchmarks.tasks.models import Model
+from benchmarks.tasks.models import BATCH, Model
 from pockengine import Recipe
 from pockengine.check.speed import step_cycles
 from pockengine.compile import Planned, Request, Scope, plan_programs, space_bytes
@@ -56,7 +56,8 @@ class Costs:
         return Cost(sum(space_bytes(planned).values()), step_cycles(planned))
 
     def _plan(self, recipe: Recipe) -> Planned:
-        request = Request(self.model.graph(), recipe, get(TARGET), THREADS, scope=Scope.TRAINING, dense=NOT_COUNTED)
+        graph = self.model.graph(batch=recipe.batch or BATCH)
+        request = Request(graph, recipe, get(TARGET), THREADS, scope=Scope.TRAINING, dense=NOT_COUNTED)
         return plan_programs(request)
 
     @cached_property

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tasks.models import BATCH
 from pockengine import Recipe
 from pockengine.errors import MemoryBudgetError
 from pockengine.recipe.groups import Group
@@ -18,7 +19,7 @@ from pockengine.search import Choice, Space
 from pockengine.search.job.blocks import first_weights, most_weights
 
 from .published import PUBLISHED
-from .searching import Picked
+from .searching import QUICKEST, Forms, Picked
 from .setting import Proposal, Setting
 from .store import Result
 
@@ -101,7 +102,8 @@ def found(
     way: str = "default",
     step_share: float | None = None,
     adapters: bool = False,
-    recompute: bool = False,
+    forms: Forms = QUICKEST,
+    limit: int | None = None,
 ) -> Proposal | None:
     """What the project's search chooses from the task's own samples."""
     searching = setting.searching.with_adapters if adapters else setting.searching
@@ -109,11 +111,17 @@ def found(
     about = {"finding_seconds": contributions.seconds}
     return _fitting(
         setting,
-        lambda limit: searching.pick(contributions, limit, step_share, recompute),
+        lambda limit: searching.pick(contributions, limit, step_share, forms),
         about,
+        limit=limit,
         space=searching.space,
-        recompute=recompute,
+        recompute=forms.recompute,
     )
+
+
+def found_in_a_third(setting: Setting) -> Proposal | None:
+    """What the project's search chooses in a third of what full takes, as `pock search` does it."""
+    return found(setting, forms=ALL_FORMS, limit=setting.costs.full.memory_bytes // 3)
 
 
 def elsewhere(setting: Setting, way: str = "default") -> Proposal | None:
@@ -139,6 +147,10 @@ def found_as_published(setting: Setting) -> Proposal | None:
     return _fitting(setting, lambda limit: setting.searching.pick(contributions, limit), limit=limit)
 
 
+IN_A_THIRD = "found-third"
+"""What `pock search` does within a third of the memory that full takes."""
+TWICE, ALL_FORMS = Forms(recompute=True), Forms(recompute=True, micro_batches=True)
+
 _ATTEMPTS = 3
 """Choices, each within less memory, until one fits with its own channels."""
 _LESS = 0.05
@@ -160,8 +172,10 @@ def _fitting(
         if (picked := pick(room)) is None:
             return None
         recipe = _careful((space or setting.space).recipe(picked.choice, picked.importance))
-        if recompute and not setting.fits(recipe):
-            recipe = setting.recomputing(recipe)
+        if picked.step is not None:
+            recipe = in_micro_batches(recipe, picked.step.micro_batches)
+        if recompute and not setting.fits(recipe, allowed):
+            recipe = setting.recomputing(recipe, allowed)
         try:
             over = setting.costs.of(recipe).memory_bytes - allowed
         except MemoryBudgetError:
@@ -171,6 +185,11 @@ def _fitting(
             return Proposal(recipe, {**known, **(about or {})})
         room -= over
     return None
+
+
+def in_micro_batches(recipe: Recipe, count: int) -> Recipe:
+    """The same training in steps that take their samples in so many parts."""
+    return recipe.with_(batch=BATCH // count, accumulate=count)
 
 
 def _careful(recipe: Recipe) -> Recipe:
@@ -222,10 +241,13 @@ RECOMPUTED: dict[str, Method] = {
 twice."""
 
 FOUND_RECOMPUTED: dict[str, Method] = {
-    "found-recompute": partial(found, recompute=True),
-    "found-earlier-recompute": partial(found, way="earlier", recompute=True),
+    "found-recompute": partial(found, forms=TWICE),
+    "found-earlier-recompute": partial(found, way="earlier", forms=TWICE),
 }
 """The project's search, where nodes may be computed twice to fit."""
+
+SPLIT = "found-split"
+"""The same where steps may also take their samples in micro-batches: what `pock search` does within a memory."""
 
 TRIED_RECOMPUTED = "found-tried-recompute"
 """What is best of `CANDIDATES` and of those that compute nodes twice."""
@@ -240,6 +262,8 @@ SEARCHED: dict[str, Method] = {
     **FOUND,
     **CRITERIA,
     **FOUND_RECOMPUTED,
+    SPLIT: partial(found, forms=ALL_FORMS),
+    IN_A_THIRD: found_in_a_third,
     "evolution": evolution,
     "found-as-published": found_as_published,
 }
@@ -253,6 +277,9 @@ TRIED_AS_PUBLISHED = "found-tried-as-published"
 
 AT_PUBLISHED = ("published", "found-as-published", TRIED_AS_PUBLISHED)
 """Compared with each other at the memory that the published scheme takes, not at a share."""
+
+AT_OWN = (*AT_PUBLISHED, IN_A_THIRD)
+"""What has a limit of its own."""
 
 RANDOM = "random"
 RATED = 3

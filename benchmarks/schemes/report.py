@@ -10,7 +10,7 @@ from functools import partial
 
 from benchmarks.document import table
 
-from .methods import RANDOM
+from .methods import IN_A_THIRD, RANDOM
 from .scores import FULL, Cell, Mean, Name, Scores
 from .store import Result
 
@@ -77,6 +77,7 @@ def _ordered(scores: Scores) -> list[Name]:
 
 
 def _named(name: Name) -> tuple[str, str]:
-    """As in tables; the limit of what is compared at the published scheme's memory is that."""
+    """As in tables. What has a limit of its own has the published scheme's memory, or a third of full's."""
     method, share = name
-    return method, f"{share:.0%}" if share < 1 else "any" if name == FULL else "published"
+    own = {FULL[0]: "any", IN_A_THIRD: "33 % of full"}
+    return method, f"{share:.0%}" if share < 1 else own.get(method, "published")

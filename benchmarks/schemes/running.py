@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import pockengine as pock
-from benchmarks.tasks.models import Model
+from benchmarks.tasks.models import BATCH, Model
 from benchmarks.tasks.pretraining import pretrained, start_of
 from benchmarks.tasks.rates import GRID
 from benchmarks.tasks.task import Data, Split, Task, Tensors
@@ -106,7 +106,8 @@ class Bench:
         return Searching(self.model, self.costs, self.weights, self.means.folder)
 
     @cached_property
-    def _weights_digest(self) -> str:
+    def weights_digest(self) -> str:
+        """Tells apart what pre-training ends with."""
         return digest_of(*(part for name, one in sorted(self.weights.items()) for part in (name, one.tobytes())))
 
     def _drawn(self, task: Task, seed: int) -> Data:
@@ -117,8 +118,8 @@ class Bench:
         """The result of a scheme on a task's samples of one seed, as it is kept for tables; None where nothing of its
         kind fits. Raises OutOfTimeError."""
         run = [self.model.key, task.name, scheme.method, scheme.share, seed, self.means.steps]
-        key = digest_of("row", self._weights_digest, run)
-        made_by = {"weights": self._weights_digest, "search": _version(scheme.method)}
+        key = digest_of("row", self.weights_digest, run)
+        made_by = {"weights": self.weights_digest, "search": _version(scheme.method)}
         if (kept := self.store.kept(key)) is not None:
             return kept
         known = self.store.get(key)
@@ -148,7 +149,7 @@ class Bench:
         """What the scheme's method chooses; None where nothing fits."""
         version = _version(scheme.method)
         where = [scheme.method, scheme.share, task.name if version else "", version]
-        key = digest_of("scheme", self._weights_digest, self.model.key, where)
+        key = digest_of("scheme", self.weights_digest, self.model.key, where)
         if (known := self.store.get(key)) is None:
             known = self.store.add(key, self._chosen(scheme, task))
         return None if known["recipe"] is None else Recipe.from_mapping(known["recipe"])
@@ -231,8 +232,9 @@ class Bench:
 
     def _result(self, recipe: Recipe, task: Task, data: Data, plan: Plan) -> Result:
         """What is kept does not know the method: several may come to the same recipe."""
+        recipe = _quickest(recipe)
         key = digest_of(
-            self._weights_digest, recipe.to_mapping(), [task.name, plan.steps, plan.rate, plan.seed],
+            self.weights_digest, recipe.to_mapping(), [task.name, plan.steps, plan.rate, plan.seed],
             *(_bytes(split) for split in (data.train, data.held_out)),
         )  # fmt: skip
         known = self.store.get(key)
@@ -267,20 +269,22 @@ class Bench:
         text = json.dumps(recipe.to_mapping(), sort_keys=True)
         if self._open is None or self._open.text != text or not self._open.serves(start):
             self.close()
-            artifact = self._artifact(recipe, text)
+            artifact = self.artifact(recipe)
             head = {tensor.name for tensor in artifact.manifest.tensors if tensor.trained == "frozen"}
             head &= set(self.model.head)
             if any(not np.array_equal(start[name], self.weights[name]) for name in head):
-                artifact = pock.compile(self.model.graph(start), _quickest(recipe), threads=THREADS)
+                artifact = pock.compile(self.model.graph(start), recipe, threads=THREADS)
             self._open = _Open(text, {name: start[name] for name in head}, Trainer(artifact, THREADS))
         return self._open.trainer
 
-    def _artifact(self, recipe: Recipe, text: str) -> pock.Artifact:
-        folder = self.means.compiled
-        file = None if folder is None else folder / f"{digest_of(self._weights_digest, text)}.pock"
+    def artifact(self, recipe: Recipe) -> pock.Artifact:
+        """Compiled for the weights after pre-training, or as it was before."""
+        folder, text = self.means.compiled, json.dumps(recipe.to_mapping(), sort_keys=True)
+        file = None if folder is None else folder / f"{digest_of(self.weights_digest, text)}.pock"
         if file is not None and file.exists():
             return pock.Artifact.open(file)
-        artifact = pock.compile(self.model.graph(self.weights), _quickest(recipe), threads=THREADS)
+        graph = self.model.graph(self.weights, recipe.batch or BATCH)
+        artifact = pock.compile(graph, recipe, threads=THREADS)
         held = {tensor.name for tensor in artifact.manifest.tensors}
         if missing := set(self.model.head) - held:
             raise ValueError(f"a new head cannot begin anew where it is kept in few bits: {', '.join(sorted(missing))}")
@@ -296,8 +300,8 @@ class Bench:
 
 
 def _quickest(recipe: Recipe) -> Recipe:
-    """The same without nodes that are computed twice, which gives the same numbers in less time."""
-    return recipe.with_(memory=None)
+    """The same in steps of the quickest form, which give the same numbers but for rounding."""
+    return recipe.with_(memory=None, batch=BATCH, accumulate=1)
 
 
 def _version(method: str) -> str:

@@ -24,7 +24,7 @@ from pockengine.errors import MemoryBudgetError
 from pockengine.recipe import resolve
 from pockengine.search import Choice, ExactCosts, Importance, Space
 from pockengine.search import Costs as Estimates
-from pockengine.search.choosing import Chooser, Limits, gain_of
+from pockengine.search.choosing import Chooser, Limits, Plans, Spared, gain_of
 from pockengine.search.contributions import (
     Contributions,
     Data,
@@ -38,10 +38,22 @@ from pockengine.search.contributions import (
 )
 from pockengine.search.contributions.earlier import earlier_first
 from pockengine.search.job.comparison import schemes_of
+from pockengine.search.micro_batches import MicroBatches
 from pockengine.targets import get
 
 from .costs import TARGET, THREADS, Costs
 from .store import digest_of
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Which forms a step may have to keep to the memory, beside the quickest."""
+
+    recompute: bool = False
+    micro_batches: bool = False
+
+
+QUICKEST = Forms()
 
 CLOCK = 1e9
 """Cycles a second. Steps are only compared with each other; this machine's own clock changes while it runs."""
@@ -110,12 +122,14 @@ class Picked:
     """A choice, and how it was come to.
 
     gain     of the choice, if gains add
-    bound    no choice within the limit gains more; the gain itself where that is not known"""
+    bound    no choice within the limit gains more; the gain itself where that is not known
+    step     where the quickest does not fit: the form that does"""
 
     choice: Choice
     importance: Importance
     gain: float
     bound: float
+    step: Spared | None = None
 
 
 @cache
@@ -153,7 +167,14 @@ class Searching:
     @cached_property
     def estimates(self) -> Estimates:
         """Takes a minute; then quick."""
+        return self._estimates(self.space)
 
+    @cached_property
+    def finest_estimates(self) -> Estimates:
+        """The same of steps that take their samples one by one."""
+        return self._estimates(self.micro_batches.space(self.micro_batches.counts[-1]))
+
+    def _estimates(self, space: Space) -> Estimates:
         def read(file: Path) -> Estimates:
             found = pickle.loads(file.read_bytes())
             assert isinstance(found, Estimates)
@@ -162,12 +183,9 @@ class Searching:
         def write(found: Estimates, file: Path) -> None:
             write_whole(file, [pickle.dumps(found)])
 
-        key = digest_of(self.model.key, self.ranks, [[unit.name, unit.shape] for unit in self.space.units])
-        name = f"estimates-{key}.pickle"
-        return self._kept(name, self._estimated, read, write)
-
-    def _estimated(self) -> Estimates:
-        return Estimates(self.space, get(TARGET), THREADS, CLOCK)
+        units = [[unit.name, unit.shape] for unit in space.units]
+        key = digest_of(self.model.key, self.ranks, units, space.base.accumulate)
+        return self._kept(f"estimates-{key}.pickle", lambda: estimated(space), read, write)
 
     def contributions(self, task: Task, way: str) -> Contributions:
         """From the samples of the task's first seed."""
@@ -203,20 +221,20 @@ class Searching:
         return replace(found[0], space=self.space, gains=tuple(rows), importance=_mean_importance(found))
 
     def pick(
-        self, contributions: Contributions, limit: int, step_share: float | None = None, recompute: bool = False
+        self, contributions: Contributions, limit: int, step_share: float | None = None, forms: Forms = QUICKEST
     ) -> Picked | None:
         """The best choice within so many bytes, and within a share of full's step time, where one is given, or what a
-        person would write, if it is better, as `pock search` does; with `recompute`, nodes may be computed twice to
-        fit. None where there is none."""
-        chooser = self._chooser(contributions)
-        chooser.recompute = recompute
+        person would write, if it is better, as `pock search` does; steps may have these forms to fit. None where there
+        is none."""
+        chooser = self._chooser(contributions, forms)
         limits = self._limits(limit, step_share)
         try:
             chooser.check(limits)
             chosen = chooser.choose(limits, list(schemes_of(self.space, chooser, limits).values()))
         except MemoryBudgetError:
             return None
-        return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound)
+        step = Spared(chosen.cost, chosen.memory, chosen.micro_batches) if chosen.is_spared else None
+        return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound, step)
 
     def evolved(self, contributions: Contributions, limit: int) -> Picked | None:
         """What the published search comes to with the same contributions, costs and limit."""
@@ -225,8 +243,23 @@ class Searching:
         gain = gain_of(contributions.gains, choice)
         return Picked(choice, contributions.importance, gain, gain)
 
-    def _chooser(self, contributions: Contributions) -> Chooser:
-        return Chooser(self.space, contributions.gains, self.estimates, self.planned)
+    def _chooser(self, contributions: Contributions, forms: Forms = QUICKEST) -> Chooser:
+        parts = self.micro_batches if forms.micro_batches else None
+        plans = Plans(self.planned, forms.recompute, parts)
+        chooser = Chooser(self.space, contributions.gains, self.estimates, plans)
+        if parts is not None:
+            finest = Plans(plans.exact(parts.counts[-1]), forms.recompute)
+            chooser.finest = cache(
+                lambda: Chooser(finest.exact(1).space, contributions.gains, self.finest_estimates, finest)
+            )
+        return chooser
+
+    @cached_property
+    def micro_batches(self) -> MicroBatches:
+        """Steps that take their samples in parts; in all tasks each sample has as many answers."""
+        samples = self.model.samples_of(self.model.tasks[0].data(0).train)
+        everything = samples.batch(np.arange(len(samples)))
+        return MicroBatches.of(self.space, lambda batch: self.model.graph(self.weights, batch), everything)
 
     @cached_property
     def planned(self) -> ExactCosts:
@@ -254,6 +287,11 @@ class Searching:
                 write(made := make(), file)
                 return made
         return read(file)
+
+
+def estimated(space: Space) -> Estimates:
+    """Of one space."""
+    return Estimates(space, get(TARGET), THREADS, CLOCK)
 
 
 def _total(contributions: Contributions, head: set[str]) -> float:

@@ -50,16 +50,16 @@ class Setting:
         """Bytes that a scheme may take, without the program itself."""
         return self.costs.limit(self.share)
 
-    def fits(self, recipe: Recipe) -> bool:
+    def fits(self, recipe: Recipe, limit: int | None = None) -> bool:
         """Whether it keeps to the memory, as it is planned."""
         try:
-            return self.costs.of(recipe).memory_bytes <= self.limit
+            return self.costs.of(recipe).memory_bytes <= (self.limit if limit is None else limit)
         except MemoryBudgetError:
             return False
 
-    def recomputing(self, recipe: Recipe) -> Recipe:
+    def recomputing(self, recipe: Recipe, limit: int | None = None) -> Recipe:
         """The same, with forward nodes computed twice where that keeps it to the memory."""
-        return recipe.with_(memory=self.costs.allowed(self.limit))
+        return recipe.with_(memory=self.costs.allowed(self.limit if limit is None else limit))
 
     def most_recomputing(self, recipes: Sequence[Callable[[], Recipe]]) -> Proposal | None:
         """The last one that fits of recipes that need more and more memory, where nodes may be computed twice; None

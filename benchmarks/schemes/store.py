@@ -25,7 +25,7 @@ def digest_of(*parts: object) -> str:
 
 _RUNS = ("row", "scheme")
 """Kinds of results that tables are made of. What is kept of them stays as it is."""
-_MEASURED = ("choosing", "search time")
+_MEASURED = ("choosing", "search time", "step time")
 """Kinds that each version of the search makes anew: the newest one counts."""
 
 

@@ -75,10 +75,10 @@ class Model:
         """The split as the model reads it."""
         return answered(split, pretraining) if self.name == "llama" else split
 
-    def graph(self, weights: Tensors | None = None) -> Graph:
+    def graph(self, weights: Tensors | None = None, batch: int = BATCH) -> Graph:
         """The network with these weights, of which those that stay frozen are compiled in; without them with random
         ones, always the same."""
-        graph = _graph(self)
+        graph = _graph(self, batch)
         return graph if weights is None else replace(graph, data={**graph.data, **weights})
 
     def recipe(self, update: Any = "full", **changes: Any) -> pock.Recipe:
@@ -89,10 +89,10 @@ class Model:
 
 
 @cache
-def _graph(model: Model) -> Graph:
+def _graph(model: Model, batch: int) -> Graph:
     torch.manual_seed(0)
     domain = DOMAINS[model.domain]
-    example = model.samples_of(domain.draw(BATCH, np.random.default_rng(0)))
+    example = model.samples_of(domain.draw(batch, np.random.default_rng(0)))
     args = tuple(torch.from_numpy(np.asarray(value, order="C")) for value in example.inputs.values())
     return pock.from_torch(model.network(domain.classes).eval(), args)
 

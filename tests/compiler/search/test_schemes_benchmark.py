@@ -48,9 +48,9 @@ def model() -> Model:
     return replace(MODELS[NAME], network=network, samples=20 * BATCH, epochs=1, least=0.0)
 
 
-def rough(searching: Searching) -> Estimates:
+def rough(space: Space) -> Estimates:
     """From fewer schemes than usual."""
-    return Estimates(searching.space, get(TARGET), THREADS, CLOCK, schemes=8)
+    return Estimates(space, get(TARGET), THREADS, CLOCK, schemes=8)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def setting(model: Model) -> Setting:
     task, weights = TASKS["new-activities"], dict(model.graph().data)
     costs = Costs(model)
     searching = Searching(model, costs, weights)
-    searching.__dict__["estimates"] = rough(searching)
+    searching.__dict__["estimates"] = rough(searching.space)
     return Setting(model, searching.space, costs, 0.5, task, task.data(0).train, weights, searching)
 
 
@@ -167,7 +167,7 @@ def test_estimates_and_contributions_are_kept(
         made.append("even")
         return WAYS["even"](space, data, work)
 
-    monkeypatch.setattr(Searching, "_estimated", estimates)
+    monkeypatch.setattr(searching, "estimated", estimates)
     monkeypatch.setattr(searching, "WAYS", {"even": even})
     for _ in range(2):
         again = Searching(setting.model, setting.costs, setting.weights, tmp_path)
@@ -230,7 +230,7 @@ def test_what_is_tried_is_the_candidate_that_training_says(
 
     monkeypatch.setattr(Bench, "recipe", recipe)
     monkeypatch.setattr(bench, "_result", result)
-    monkeypatch.setattr(Bench, "_weights_digest", "weights")
+    monkeypatch.setattr(Bench, "weights_digest", "weights")
     found = bench.recipe(Scheme(methods.TRIED, 0.5), task)
     assert found is not None and found.to_mapping() == model.recipe("bias").to_mapping()
     assert [one["taken"] for one in bench.store] == ["bias"]
@@ -295,7 +295,7 @@ def test_a_run_that_two_models_have_in_common_is_a_row_of_each(
 def small(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     """Of the small model."""
     monkeypatch.setattr(pretraining, "default_folder", lambda: tmp_path)
-    monkeypatch.setattr(Searching, "_estimated", rough)
+    monkeypatch.setattr(searching, "estimated", rough)
     monkeypatch.setitem(MODELS, NAME, model)
     return Campaign((NAME,), ("new-activities", "new-user"), ("head", "random"), 2, 2, (0.5,), steps=12)
 

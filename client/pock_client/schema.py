@@ -2343,6 +2343,8 @@ class Search(Struct, frozen=True, kw_only=True):
     lr_steps: int | None = None
     tries: bool | None = None
     recompute: bool | None = None
+    micro_batches: bool | None = None
+    """Null: where it trains the same."""
     ranks: list[int] = field(default_factory=list)
 
 
@@ -2380,6 +2382,8 @@ class SearchIn(Struct, frozen=True, kw_only=True):
     """Train what else fits, too, each at its best learning rates, and take the best; needs `lr_steps`."""
     recompute: bool | UnsetType | None = UNSET
     """What fits because forward nodes are computed twice counts, too; default: with `memory_bytes`."""
+    micro_batches: bool | UnsetType | None = UNSET
+    """What fits because a step takes its samples in micro-batches counts, too; default: with `memory_bytes`, where that trains the same."""
     confirm: int | UnsetType = UNSET
     """Steps of short trainings that compare what was found; 0: none."""
     ranks: list[int] | UnsetType = UNSET

@@ -49,9 +49,9 @@ class Searches(Followed[Search]):
         """Ask which parameters of a model to train on a dataset, within limits. `eval_dataset` was held out; `recipe`
         says loss, optimizer and batch, as for a build; its `update` is not read. `options`, of which none has to be
         given, are `threads`, `memory_bytes`, `step_ms`, `joules`, `watts`, `method`, `channels`, `prefer`, `minutes`,
-        `lr_steps`, `tries`, `recompute`, `confirm`, `ranks`, `seed`, `name` (of the recipe that is found) and
-        `priority`: docs/search.md. The same request finds the same search while it is queued, running or succeeded.
-        Raises TypeError for an option that there is not."""
+        `lr_steps`, `tries`, `recompute`, `micro_batches`, `confirm`, `ranks`, `seed`, `name` (of the recipe that is
+        found) and `priority`: docs/search.md. The same request finds the same search while it is queued, running or
+        succeeded. Raises TypeError for an option that there is not."""
         given = recipe is not None and not isinstance(recipe, str | dict | Path)
         wanted = {name: value for name, value in options.items() if value is not None}
         for name, kind in _CHOICES.items():

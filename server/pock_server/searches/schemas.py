@@ -98,6 +98,11 @@ class SearchIn(BaseModel):
         default=None,
         description="What fits because forward nodes are computed twice counts, too; default: with `memory_bytes`.",
     )
+    micro_batches: bool | None = Field(
+        default=None,
+        description="What fits because a step takes its samples in micro-batches counts, too; default: with "
+        "`memory_bytes`, where that trains the same.",
+    )
     confirm: int = Field(
         default=0, ge=0, le=MOST_STEPS, description="Steps of short trainings that compare what was found; 0: none."
     )
@@ -120,6 +125,8 @@ class SearchIn(BaseModel):
             raise ValueError("schemes are tried at learning rates that are looked for: give lr_steps")
         if self.recompute and self.memory_bytes is None:
             raise ValueError("nodes are computed twice to keep to a limit of memory: give memory_bytes")
+        if self.micro_batches and self.memory_bytes is None:
+            raise ValueError("micro-batches keep to a limit of memory: give memory_bytes")
         if self.ranks and self.method != SearchMethod.FISHER:
             raise ValueError("what adapters bring is known by fisher only: leave ranks out, or method")
         if self.joules is not None and self.watts is None:
@@ -167,6 +174,7 @@ class SearchOut(BaseModel):
     lr_steps: int
     tries: bool
     recompute: bool
+    micro_batches: bool | None = Field(description="Null: where it trains the same.")
     confirm: int
     ranks: list[int]
     seed: int

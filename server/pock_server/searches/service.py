@@ -37,7 +37,9 @@ from pock_server.targets.service import Compiler
 _UNLISTED = -1
 """The version of builds that are not listed: their names are nobody's."""
 _LATER = {"channels", "joules", "watts", "lr_steps", "ranks", "tries"}
-_NOT_ASKED = {**{name: SearchIn.model_fields[name].default for name in _LATER}, "recompute": False}
+_NEVER = {"recompute": False, "micro_batches": False}
+"""Of searches that were asked for before there were these forms of a step."""
+_NOT_ASKED = {**{name: SearchIn.model_fields[name].default for name in _LATER}, **_NEVER}
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,8 @@ def _options(order: SearchIn) -> dict[str, Any]:
     has the key that it had."""
     same = order.model_dump(mode="json", include={"step_ms", "method", "prefer", "minutes", "confirm", "seed"})
     later = order.model_dump(mode="json", include=_LATER, exclude_defaults=True)
-    twice = {} if order.memory_bytes is None else {"recompute": order.recompute is not False}
-    return {"memory": order.memory_bytes, **same, **later, **twice}
+    forms = {"recompute": order.recompute is not False, "micro_batches": order.micro_batches}
+    return {"memory": order.memory_bytes, **same, **later, **({} if order.memory_bytes is None else forms)}
 
 
 def _fields(

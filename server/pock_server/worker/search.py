@@ -37,7 +37,8 @@ def search_task(task: dict[str, Any], folder: Path, lines: Lines) -> dict[str, A
             eval_data=held_out,
             folder=kept,
             progress=lines.progress,
-            **{"recompute": False, **asked["options"]},
+            at_batch=lambda batch: pock.load(model, batch=batch),
+            **{"recompute": False, "micro_batches": False, **asked["options"]},
         )
     finally:
         shutil.rmtree(kept, ignore_errors=True)

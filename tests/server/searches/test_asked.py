@@ -84,6 +84,7 @@ def test_a_search_is_no_build(shared: Server) -> None:
         ({"ranks": [4], "method": "gradient"}, 422, 1006, "fisher"),
         ({"tries": True}, 422, 1006, "lr_steps"),
         ({"recompute": True}, 422, 1006, "memory_bytes"),
+        ({"micro_batches": True}, 422, 1006, "memory_bytes"),
         ({"channels": "largest"}, 422, 1006, "channels"),
         ({"recipe": {}, "recipe_id": UNKNOWN}, 422, 1006, "not both"),
         ({"recipe": "a: *b"}, 422, None, "alias"),
@@ -223,7 +224,8 @@ def test_a_task_is_told_what_to_search(server: Server, person: Person) -> None:
     assert claim is not None
     task = load_task(server.services, claim)
     assert task.search is not None and task.search.held_out and task.compiles_for == "host"
-    options = {"memory": 5000, "recompute": True, "step_ms": None, "method": "measured", "prefer": "accuracy"}
+    forms = {"recompute": True, "micro_batches": None}
+    options = {"memory": 5000, **forms, "step_ms": None, "method": "measured", "prefer": "accuracy"}
     assert task.search.options == {**options, "minutes": 5.0, "confirm": 3, "seed": 7}, (
         "what was not asked for is not told"
     )
@@ -262,6 +264,19 @@ def test_nodes_may_be_computed_twice_where_memory_is_limited(
     assert claim is not None
     search = load_task(server.services, claim).search
     assert search is not None and search.options.get("recompute") is expected
+
+
+@pytest.mark.parametrize("asked", [None, True, False])
+def test_steps_may_take_micro_batches_where_memory_is_limited(
+    server: Server, person: Person, asked: bool | None
+) -> None:
+    changes = {} if asked is None else {"micro_batches": asked}
+    shown = person.post("/searches", order(person, memory_bytes=1 << 20, **changes)).json()
+    assert shown["micro_batches"] is asked
+    claim = claim_next(server.services)
+    assert claim is not None
+    search = load_task(server.services, claim).search
+    assert search is not None and search.options["micro_batches"] is asked
 
 
 def test_old_data_are_dropped_and_searches_stay(start_server: ServerFactory) -> None:

@@ -111,6 +111,14 @@ Recompute = Annotated[
         show_default="where --memory is given",
     ),
 ]
+MicroBatches = Annotated[
+    bool | None,
+    typer.Option(
+        "--micro-batches/--no-micro-batches",
+        help="Whether what fits because a step takes its samples in micro-batches counts, too.",
+        show_default="where --memory is given and that trains the same",
+    ),
+]
 Confirm = Annotated[
     int, typer.Option("--confirm", metavar="STEPS", min=0, help="Train the recipe and usual ones so long, and compare.")
 ]
@@ -143,6 +151,7 @@ def create_search(
     lr_steps: RateSteps = 60,
     tries: Try = False,
     recompute: Recompute = None,
+    micro_batches: MicroBatches = None,
     confirm: Confirm = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: the target's cores.")] = None,
@@ -160,7 +169,7 @@ def create_search(
         raise typer.BadParameter("--output and --report go with --wait; `searches download` fetches them later")
     limits = {"memory_bytes": None if memory is None else _bytes_of(memory), "step_ms": step_ms, "joules": energy}
     ways = {"watts": power, "method": method, "channels": channels, "prefer": prefer, "tries": tries or None}
-    ways |= {"lr_steps": lr_steps if lr or tries else None, "recompute": recompute}
+    ways |= {"lr_steps": lr_steps if lr or tries else None, "recompute": recompute, "micro_batches": micro_batches}
     others = {"minutes": minutes, "confirm": confirm, "seed": seed, "threads": threads, "priority": priority}
     options: dict[str, Any] = {**limits, **ways, **others, "ranks": rank or None, "name": name}
     with connected(profile) as client:

@@ -2383,7 +2383,7 @@ class SearchIn(Struct, frozen=True, kw_only=True):
     recompute: bool | UnsetType | None = UNSET
     """What fits because forward nodes are computed twice counts, too; default: with `memory_bytes`."""
     micro_batches: bool | UnsetType | None = UNSET
-    """What fits because a step takes its samples in micro-batches counts, too; default: with `memory_bytes`, where that trains the same."""
+    """What fits because a step takes micro-batches counts, too; default: where that trains the same."""
     confirm: int | UnsetType = UNSET
     """Steps of short trainings that compare what was found; 0: none."""
     ranks: list[int] | UnsetType = UNSET

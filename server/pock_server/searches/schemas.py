@@ -100,8 +100,7 @@ class SearchIn(BaseModel):
     )
     micro_batches: bool | None = Field(
         default=None,
-        description="What fits because a step takes its samples in micro-batches counts, too; default: with "
-        "`memory_bytes`, where that trains the same.",
+        description="What fits because a step takes micro-batches counts, too; default: where that trains the same.",
     )
     confirm: int = Field(
         default=0, ge=0, le=MOST_STEPS, description="Steps of short trainings that compare what was found; 0: none."

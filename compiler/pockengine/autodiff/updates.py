@@ -30,7 +30,7 @@ class Updater:
         self.spec, self.attrs = optimizer_op(recipe.optimizer)
         self.states = States(builder, recipe.optimizer, self.spec)
         self.changed: dict[Value, Value] = {}
-        self.in_momentum = _gathers(recipe, self.spec)
+        self.in_momentum = _gathers(recipe, self.spec, self.attrs)
         recipe.optimizer.check_names([value.name for value in builder.params])
 
     def accumulate(self, gradients: Gradients) -> None:
@@ -157,13 +157,13 @@ class Updater:
             self.builder.updates[state] = self._with_slice(param, state, moved)
 
 
-def _gathers(recipe: Recipe, spec: OptimizerSpec) -> bool:
+def _gathers(recipe: Recipe, spec: OptimizerSpec, attrs: Mapping[str, Attr]) -> bool:
     """Whether the gradients of micro-batches add up in the momentum, without a state of their own: such a step reads
     nothing else of them. It is then kept as the next step begins with it, times its factor."""
     if recipe.accumulate == 1 or spec is not MOMENTUM:
         return False
     optimizer = recipe.optimizer
-    return not optimizer.nesterov and optimizer.clip is None and optimizer.state != "int8"
+    return not attrs["nesterov"] and optimizer.clip is None and optimizer.state != "int8"
 
 
 def optimizer_op(optimizer: Optimizer) -> tuple[OptimizerSpec, dict[str, Attr]]:

@@ -73,10 +73,11 @@ class Chosen:
         return f"a scheme of gain {self.gain:.4g} was {' and '.join(over)} above the limits when it was planned"
 
 
-def impossible(limits: Limits, least: Cost, batch: int) -> PockError:
-    """Where not even the least that there is keeps to the limits, of steps that take so many samples at once."""
+def impossible(limits: Limits, least: Cost, batch: int | None) -> PockError:
+    """Where not even the least that there is keeps to the limits, of steps that take so many samples at once, or as
+    many as the model says."""
     nbytes, _ = limits.missing(least)
-    advice = "allow at least that, or use a smaller batch" if batch > 1 else "allow at least that"
+    advice = "allow at least that, or use a smaller batch" if batch != 1 else "allow at least that"
     if nbytes:
         assert limits.memory_bytes is not None
         allowed, needed = limits.memory_bytes, least.peak_bytes

@@ -58,7 +58,7 @@ def front(chooser: Chooser, limits: Limits, steps: int = _STEPS) -> tuple[Point,
         if (steps - step) % 2:
             points += _spared(chooser, Limits(int(memory), limits.step_ms))
     chooser.progress("front", steps, steps)
-    return unbeaten(points)
+    return unbeaten(point for point in points if limits.keeps(point.cost))
 
 
 def _at_finest(chooser: Chooser, finest: Chooser, limits: Limits, steps: int) -> tuple[Point, ...]:
@@ -74,11 +74,12 @@ def _spared(chooser: Chooser, limits: Limits) -> list[Point]:
 
 
 def _range(chooser: Chooser, limits: Limits) -> tuple[Cost, Cost]:
-    """From the cheapest scheme to the freest within the limits."""
+    """From the cheapest scheme to the freest within the limits; the latter where no step of the quickest form fits."""
     full = chooser.costs.of(chooser.space.full)
     memory = full.peak_bytes if limits.memory_bytes is None else min(full.peak_bytes, limits.memory_bytes)
     ms = full.step_ms if limits.step_ms is None else min(full.step_ms, limits.step_ms)
-    return chooser.least(), Cost(memory, ms)
+    least = chooser.least()
+    return replace(least, peak_bytes=min(least.peak_bytes, memory)), Cost(memory, ms)
 
 
 def _half(least: Cost, most: Cost) -> float:

@@ -90,18 +90,22 @@ class Chooser:
 
     def check(self, limits: Limits) -> None:
         """Raises MemoryBudgetError or PockError where nothing can be trained within the limits."""
-        least = self.least()
-        if limits.keeps(least):
+        if self._allows_any(limits):
             return
         if self.finest is None:
-            raise impossible(limits, least, self.space.graph.batch)
+            raise impossible(limits, self.least(), self.space.base.batch)
         self.finest().check(limits)
+
+    def _allows_any(self, limits: Limits) -> bool:
+        """Whether any of the smallest schemes is within the limits."""
+        smallest = (self.made(one.choice, limits, "alone") for one in self._smallest())
+        return limits.keeps(self.least()) or any(limits.keeps(made.cost) for made in smallest)
 
     def choose(self, limits: Limits, beside: Sequence[Choice] = ()) -> Chosen:
         """The scheme of the largest gain within the limits: what is found, or one of those `beside` it. Raises
         MemoryBudgetError or PockError where nothing can be trained within them."""
         self.check(limits)
-        best = self._best(limits, beside) if limits.keeps(self.least()) else None
+        best = self._best(limits, beside) if self._allows_any(limits) else None
         if self.finest is None or (best is not None and best.gain >= _ENOUGH * self._most()):
             assert best is not None
             return best
@@ -324,7 +328,7 @@ class Chooser:
     def _single(self, limits: Limits) -> Chosen:
         """The best single unit."""
         units = sorted(range(len(self.gains)), key=lambda unit: -self.gains[unit][1])
-        singles = (self._planned(alone(unit, len(units)), "alone") for unit in units)
+        singles = (self.made(alone(unit, len(units)), limits, "alone") for unit in units)
         return next(made for made in singles if limits.keeps(made.cost))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pockengine.errors import MemoryBudgetError, PockError
-from pockengine.search.choosing import Chooser, Limits, Spared
+from pockengine.search import Choice
+from pockengine.search.choosing import Chooser, Limits, Spared, front
 from pockengine.search.costs import Cost
 from tests.compiler.search.choosing.problems import Chain, Peak, Shrinking, best_gain, random_gains, space_of
 
@@ -72,6 +73,53 @@ def test_more_is_trained_where_nodes_are_computed_twice(seed: int) -> None:
     quick = chooser.choose(hurried)
     assert hurried.keeps(quick.cost), "what is computed twice counts for time"
     assert chooser.choose(Limits()).choice == space.full, "no limit, nothing twice"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_nothing_fits_but_what_computes_twice(seed: int) -> None:
+    space, costs = space_of(6), Shrinking(6, seed)
+    gains = random_gains(space, seed)
+    chooser, once = Chooser(space, gains, costs, costs), Chooser(space, gains, costs, Chain(6, seed))
+    limits = Limits(int(0.9 * once.least().peak_bytes))
+    chosen = chooser.choose(limits)
+    assert limits.keeps(chosen.cost) and chosen.is_spared and chosen.gain <= chosen.bound + 1e-9
+    points = front(chooser, limits)
+    assert all(limits.keeps(point.cost) and point.memory is not None for point in points)
+    for narrow, one in ((limits, once), (Limits(int(0.6 * once.least().peak_bytes)), chooser)):
+        with pytest.raises(MemoryBudgetError):
+            one.choose(narrow)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.5])
+def test_single_samples_are_looked_at_where_all_at_once_leave_something_out(share: float) -> None:
+    space, costs, fine = space_of(6), Splitting(6, 2), Chain(6, 2)
+    fine.saved = fine.saved // 8
+    gains = random_gains(space, 2)
+    finest = Chooser(space, gains, fine, fine)
+    chooser = Chooser(space, gains, costs, costs, finest=lambda: finest)
+    alone = Chooser(space, gains, costs, Chain(6, 2))
+    limits = Limits(
+        int(finest.least().peak_bytes + share * (fine.of(space.full).peak_bytes - finest.least().peak_bytes))
+    )
+    chosen = chooser.choose(limits)
+    assert limits.keeps(chosen.cost) and chosen.gain <= chosen.bound + 1e-9
+    assert chosen.gain >= finest.choose(limits).gain
+    if limits.keeps(alone.least()):
+        assert chosen.gain >= alone.choose(limits).gain
+    assert (chosen.micro_batches > 1) == (costs.of(chosen.choice).peak_bytes > limits.memory_bytes)  # type: ignore[operator]
+    assert share < 1 or chosen.choice == space.full
+
+
+class Splitting(Chain):
+    """The same where a step may take its samples one by one, with an eighth of what is saved and twice the time."""
+
+    farthest = 8.0
+
+    def within(self, choice: Choice, memory: int) -> Spared | None:
+        fine = Chain(len(self.ms), 2)
+        fine.saved = fine.saved // 8
+        cost = fine.of(choice)
+        return Spared(Cost(cost.peak_bytes, 2 * cost.step_ms), None, 8) if cost.peak_bytes <= memory else None
 
 
 class Optimist:

@@ -98,9 +98,7 @@ def test_single_samples_are_looked_at_where_all_at_once_leave_something_out(shar
     finest = Chooser(space, gains, fine, fine)
     chooser = Chooser(space, gains, costs, costs, finest=lambda: finest)
     alone = Chooser(space, gains, costs, Chain(6, 2))
-    limits = Limits(
-        int(finest.least().peak_bytes + share * (fine.of(space.full).peak_bytes - finest.least().peak_bytes))
-    )
+    limits = limits_of(fine, space, share)
     chosen = chooser.choose(limits)
     assert limits.keeps(chosen.cost) and chosen.gain <= chosen.bound + 1e-9
     assert chosen.gain >= finest.choose(limits).gain

@@ -132,7 +132,8 @@ class Chooser:
         others = (self.made(choice, limits, "usual") for choice in beside if self.gain(choice) > most)
         fitting += [made for made in others if limits.keeps(made.cost)]
         best = self._grown(max(fitting, key=_gain) if fitting else self._single(limits), limits)
-        return replace(best, bound=max(self.bound(limits), best.gain), notes=tuple(notes))
+        told = tuple(notes) if best.method in ("exact", "evolution") else ()  # of others no scheme was repaired
+        return replace(best, bound=max(self.bound(limits), best.gain), notes=told)
 
     @property
     def spares(self) -> bool:
@@ -305,6 +306,10 @@ class Chooser:
             gain = self.gain(choice)
             self._known[choice] = Chosen(choice, self.planned.of(choice), self.costs.of(choice), gain, gain, method)
         return replace(self._known[choice], method=method)
+
+    def quickest(self, choice: Choice) -> Chosen:
+        """Planned in its quickest form, whether that fits or not."""
+        return self._planned(choice, "usual")
 
     def made(self, choice: Choice, limits: Limits, method: str) -> Chosen:
         """Planned; where that does not fit, in another form that does."""

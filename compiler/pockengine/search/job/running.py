@@ -300,11 +300,11 @@ def _spared(chosen: Chosen) -> Iterator[str]:
 def _compared(
     chooser: Chooser, request: SearchRequest, found: Chosen, named: Mapping[str, Choice], tried: Mapping[str, Tried]
 ) -> tuple[Compared, ...]:
-    """What was found, and what is named."""
+    """What was found, and what is named: everything as a person would write it, the others in forms that fit."""
     schemes = {"found": found}
     for done, (name, choice) in enumerate(named.items()):
         request.progress("compare", done, len(named))
-        schemes[name] = chooser.made(choice, request.limits, "usual")
+        schemes[name] = chooser.quickest(choice) if name == "full" else chooser.made(choice, request.limits, "usual")
     request.progress("compare", len(named), len(named))
     return tuple(
         Compared(

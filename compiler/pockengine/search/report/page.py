@@ -54,7 +54,7 @@ def _sections(found: Found) -> list[tuple[str, str, Markup]]:
         (
             "What else could be chosen",
             "Each small dot is a scheme that none of those looked at beats in what it brings, memory and time at once "
-            "(estimated, or planned where nodes are computed twice). The line is the most that fits.",
+            "(estimated, or planned where a step has another form than the quickest). The line is the most that fits.",
             element("div", memory_picture, time_picture, class_="pictures"),
         ),
         (

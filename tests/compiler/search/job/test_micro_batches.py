@@ -77,6 +77,7 @@ def test_everything_is_trained_in_a_third_of_the_memory(found: Found) -> None:
     recipe = Recipe.parse(found.recipe)
     full = found.of("full")
     assert full is not None and found.chosen.gain == pytest.approx(full.gain)
+    assert full.cost.peak_bytes == peak(BASE.with_(update="full")), "shown as a person would write it"
     count = found.chosen.micro_batches
     assert count > 1 and (recipe.batch, recipe.accumulate) == (BATCH // count, count)
     limit = found.limits.memory_bytes

@@ -11,7 +11,7 @@ from .markup import Markup, element, joined
 from .picture import front_pictures
 from .rates import rates_table
 from .style import STYLE
-from .words import scheme_words
+from .words import form_words, scheme_words
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The page loads nothing and runs nothing."""
@@ -89,7 +89,7 @@ def _summary(found: Found) -> str:
     threads = f"{found.threads} thread{'s' if found.threads > 1 else ''}"
     return (
         f"For {found.target} with {threads}: {trained} of {len(found.units)} parameters are trained, "
-        f"chosen by {_METHODS.get(found.method, found.method)}."
+        f"chosen by {_METHODS.get(found.method, found.method)}.{form_words(found.chosen)}"
     )
 
 

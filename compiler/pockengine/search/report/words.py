@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ..choosing import Chosen
 from ..figures import memory, milliseconds
 from ..job.found import AT_RATES, EARLIER, GAINS, ONCE, Found, LayerRow, UnitRow
 
@@ -42,6 +43,15 @@ def scheme_words(name: str, short: bool = False) -> str:
         EARLIER: "earliest first",
     }
     return known.get(name, name)
+
+
+def form_words(chosen: Chosen) -> str:
+    """How a step keeps to the memory, as a sentence; nothing where the quickest form does."""
+    if not chosen.is_spared:
+        return ""
+    parts = f" in {chosen.micro_batches} micro-batches" if chosen.micro_batches > 1 else ""
+    twice = " with forward nodes that are computed twice" if chosen.memory is not None else ""
+    return f" A step runs{parts}{twice}, to keep to the memory."
 
 
 def share_words(share: float) -> str:

@@ -177,3 +177,17 @@ def test_names_stay_inside_the_picture() -> None:
     for x, said, text in labels:
         left = float(x) - _LETTER * len(text) * ("end" in said)
         assert left > _LEFT and left + _LETTER * len(text) < _WIDTH, text
+
+
+@pytest.mark.parametrize(
+    ("memory", "micro_batches", "said"),
+    [
+        (None, 4, "A step runs in 4 micro-batches, to keep to the memory."),
+        (1 << 20, 1, "A step runs with forward nodes that are computed twice, to keep to the memory."),
+        (1 << 20, 2, "A step runs in 2 micro-batches with forward nodes that are computed twice, to keep"),
+    ],
+)
+def test_the_page_says_the_form_of_a_step(memory: int | None, micro_batches: int, said: str) -> None:
+    plain = found()
+    form = replace(plain.chosen, memory=memory, micro_batches=micro_batches)
+    assert said in report_page(replace(plain, chosen=form)) and "A step runs" not in report_page(plain)

@@ -90,11 +90,10 @@ class Chooser:
 
     def check(self, limits: Limits) -> None:
         """Raises MemoryBudgetError or PockError where nothing can be trained within the limits."""
-        if self._allows_any(limits):
-            return
-        if self.finest is None:
-            raise impossible(limits, self.least(), self.space.base.batch)
-        self.finest().check(limits)
+        choosers = [self] if self.finest is None else [self, self.finest()]
+        if not any(one._allows_any(limits) for one in choosers):
+            least = min(choosers, key=lambda one: limits.missing(one.least()))
+            raise impossible(limits, least.least(), least.space.base.batch)
 
     def _allows_any(self, limits: Limits) -> bool:
         """Whether any of the smallest schemes is within the limits."""
@@ -106,14 +105,16 @@ class Chooser:
         MemoryBudgetError or PockError where nothing can be trained within them."""
         self.check(limits)
         best = self._best(limits, beside) if self._allows_any(limits) else None
-        if self.finest is None or (best is not None and best.gain >= _ENOUGH * self._most()):
-            assert best is not None
+        if best is not None and (self.finest is None or best.gain >= _ENOUGH * self._most()):
+            return best
+        assert self.finest is not None
+        if best is not None and not self.finest()._allows_any(limits):
             return best
         fine = self.finest().choose(limits)
-        if best is not None and best.gain >= fine.gain:
-            return replace(best, bound=max(best.bound, fine.bound))
-        step = self.made(fine.choice, limits, "spared")
         bound = fine.bound if best is None else max(best.bound, fine.bound)
+        if best is not None and best.gain >= fine.gain:
+            return replace(best, bound=bound)
+        step = self.made(fine.choice, limits, "spared")
         return replace(step, estimated=fine.estimated, bound=bound, notes=fine.notes)
 
     def _most(self) -> float:

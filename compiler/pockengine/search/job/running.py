@@ -20,8 +20,7 @@ from ..contributions.earlier import earlier_first
 from ..contributions.kept import Journal
 from ..contributions.trainer import Trainer
 from ..contributions.work import Clock, identity_of
-from ..costs import Costs, ExactCosts
-from ..micro_batches import MicroBatches
+from ..costs import Costs
 from ..rates import RateGroups, find_rates
 from ..space import Choice, Space
 from ..writing import few_rules, recipe_text
@@ -77,9 +76,11 @@ class _Search:
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
-        begin = time.monotonic()
+        """What is timed within counts as its own stage, not as this one."""
+        begin, others = time.monotonic(), sum(self.seconds.values())
         yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.monotonic() - begin
+        took = time.monotonic() - begin - (sum(self.seconds.values()) - others)
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + took
 
     def _identity(self, **settings: float | str | None) -> str:
         """Tells apart what would give other results."""
@@ -184,21 +185,19 @@ class _Search:
 
     def _chooser(self, contributions: Contributions) -> Chooser:
         """Of the schemes whose steps take all samples at once, where these are enough."""
-        whole = WholeCosts(self.space, self.request.target, self.threads)
-        chooser = self._choosing(contributions, whole, self.micro_batches)
-        if (parts := self.micro_batches) is not None:
-            finest = whole.beside(parts.space(parts.counts[-1]))
+        whole, twice = WholeCosts(self.space, self.request.target, self.threads), self.request.computes_twice
+        planned = Plans(whole, twice, self.micro_batches)
+        chooser = self._choosing(contributions, planned)
+        if planned.counts:
+            finest = Plans(planned.exact(planned.counts[-1]), twice)
             chooser.finest = cache(lambda: self._choosing(contributions, finest))
         return chooser
 
-    def _choosing(
-        self, contributions: Contributions, exact: ExactCosts, micro_batches: MicroBatches | None = None
-    ) -> Chooser:
-        request = self.request
+    def _choosing(self, contributions: Contributions, planned: Plans) -> Chooser:
+        request, space = self.request, planned.exact(1).space
         with self._timed("costs"):
-            costs = Costs(exact.space, request.target, self.threads, progress=request.progress)
-        planned = Plans(exact, request.computes_twice, micro_batches)
-        return Chooser(exact.space, contributions.gains, costs, planned, request.seed, progress=request.progress)
+            costs = Costs(space, request.target, self.threads, progress=request.progress)
+        return Chooser(space, contributions.gains, costs, planned, request.seed, progress=request.progress)
 
     def _written(self, found: Found, recipe: Recipe) -> Found:
         """With the recipe's text: what it trains, and how its steps keep to the memory."""

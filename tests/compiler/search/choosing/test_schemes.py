@@ -108,6 +108,20 @@ def test_single_samples_are_looked_at_where_all_at_once_leave_something_out(shar
     assert share < 1 or chosen.choice == space.full
 
 
+def test_single_samples_that_take_more_are_left() -> None:
+    space, costs, heavy = space_of(6), Chain(6, 2), Chain(6, 2)
+    heavy.state = heavy.state * 50 + 10**7
+    gains, limits = random_gains(space, 2), limits_of(costs, space, 0.5)
+    finest = Chooser(space, gains, heavy, heavy)
+    chooser = Chooser(space, gains, costs, costs, finest=lambda: finest)
+    assert chooser.choose(limits) == Chooser(space, gains, costs, costs).choose(limits)
+    with pytest.raises(MemoryBudgetError) as both:
+        chooser.choose(Limits(1000))
+    with pytest.raises(MemoryBudgetError) as alone:
+        Chooser(space, gains, costs, costs).choose(Limits(1000))
+    assert str(both.value) == str(alone.value), "the least that there is"
+
+
 class Splitting(Chain):
     """The same where a step may take its samples one by one, with an eighth of what is saved and twice the time."""
 

@@ -127,7 +127,7 @@ def search_command(
     """Find which parameters to train within limits of memory and time, and write the recipe that does it."""
     from . import job
 
-    limits = (memory, step_ms, energy, power, minutes)
+    limits, ways = (memory, step_ms, energy, power, minutes), (method, channels, prefer, tuple(rank or ()))
     options = job.SearchOptions(
         model,
         data,
@@ -136,10 +136,7 @@ def search_command(
         recipe,
         target,
         *limits,
-        method,
-        channels,
-        prefer,
-        tuple(rank or ()),
+        *ways,
         seed,
         threads,
         batch,

@@ -84,6 +84,11 @@ class Chooser:
     def __post_init__(self) -> None:
         self._rows = Rows(self.space, self.costs, self.gains, self.progress)
 
+    def with_gains(self, gains: Gains) -> Chooser:
+        """The same costs, and what other contributions say."""
+        finest = self.finest
+        return replace(self, gains=gains, finest=None if finest is None else lambda: finest().with_gains(gains))
+
     def gain(self, choice: Choice) -> float:
         """If gains add."""
         return gain_of(self.gains, choice)

@@ -54,28 +54,23 @@ def search(
     graph      the imported model, batch included in its shapes
     recipe     loss, optimizer and batch; its `update` is not read
     data       input name -> [samples, …], targets included: what will be trained on
-    target     what is trained on: a name of `pock targets`, or a Target
-    threads    that a step takes there; default: the target's cores
-    memory     bytes that the predicted peak may be
-    step_ms    milliseconds that a step may take, as predicted
-    joules     that a step may take; needs `watts`
-    watts      what the target draws while it trains
+    target     what is trained on: a name of `pock targets`, or a Target; threads: of a step, by default its cores
+    memory     bytes that the predicted peak may be; step_ms: milliseconds that a step may take, as predicted
+    joules     that a step may take; needs `watts`, what the target draws while it trains
     eval_data  samples that were held out; for `measured` and `confirm`
     method     how contributions are found: `fisher`, `measured` or `gradient`
     channels   what chooses input channels to train of a weight: `activation`, `fisher`, `gradient` or `magnitude`
     prefer     which scheme within the limits: `accuracy`, `memory`, `time` or `balanced`
     minutes    what finding contributions may take, and finding learning rates again
-    seed       of all that is drawn
+    seed       of all that is drawn; progress: called with (stage, done, total)
     folder     keeps results as they come, so that the same call goes on where one was ended
     lr_steps   steps of each of the short trainings that find learning rates, as `--lr` does; 0: the recipe's stay
     tries      train usual schemes that fit, too, each at its best rates, and take what is best; needs `lr_steps`
     recompute  what fits because forward nodes are computed twice counts, too; default: where `memory` is given
     at_batch   imports the model for so many samples a step: steps may then take their samples in micro-batches
-    micro_batches  what fits because of that counts, too; default: where `memory` and `at_batch` are given, and it
-               trains the same
+    micro_batches  what fits because of that counts, too; default: where `memory` is given and it trains the same
     confirm    steps of short trainings of the found scheme and of usual ones, which then have accuracies
     ranks      of low-rank adapters that may be trained beside weights in the place of the weights
-    progress   called with (stage, done, total)
 
     Raises DataError, MemoryBudgetError, PockError, RecipeError, UnsupportedOperatorError, TargetError."""
     from ..choosing import Limits
@@ -86,8 +81,7 @@ def search(
     request = SearchRequest(graph, recipe, data, device, Limits(memory, step_ms), eval_data, method, channels)
     request = replace(request, minutes=minutes, seed=seed, threads=threads, lr_steps=lr_steps, confirm=confirm)
     request = replace(request, ranks=tuple(ranks), prefer=_preference(prefer), folder=kept, energy=energy, tries=tries)
-    request = replace(request, recompute=recompute, at_batch=at_batch, micro_batches=micro_batches)
-    return run(replace(request, progress=progress))
+    return run(replace(request, recompute=recompute, at_batch=at_batch, micro_batches=micro_batches, progress=progress))
 
 
 def _preference(name: str) -> Preference:

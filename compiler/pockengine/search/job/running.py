@@ -149,7 +149,7 @@ class _Search:
             if request.tries:
                 if (evolved := chooser.evolved(request.limits)) is not None:
                     named["evolved"] = evolved
-                named[EARLIER] = replace(chooser, gains=earlier_first(space)).choose(request.limits).choice
+                named[EARLIER] = chooser.with_gains(earlier_first(space)).choose(request.limits).choice
         with self._timed("choosing"):
             chosen, points = _preferred(chooser, request, list(named.values()))
         tried: dict[str, Tried] = {}

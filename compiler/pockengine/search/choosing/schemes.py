@@ -95,8 +95,10 @@ class Chooser:
 
     def check(self, limits: Limits) -> None:
         """Raises MemoryBudgetError or PockError where nothing can be trained within the limits."""
+        if self._allows_any(limits):
+            return
         choosers = [self] if self.finest is None else [self, self.finest()]
-        if not any(one._allows_any(limits) for one in choosers):
+        if not choosers[-1]._allows_any(limits):
             least = min(choosers, key=lambda one: limits.missing(one.least()))
             raise impossible(limits, least.least(), least.space.base.batch)
 

@@ -33,6 +33,7 @@ from benchmarks.peers.torch_models import settled
 from benchmarks.turns import Contender, medians_of
 from benchmarks.workloads import FAMILIES, Family, images
 from pockengine.check.forked import processes
+from pockengine.ir import Graph
 from pockengine.recipe import Recipe
 from pockengine.search import Costs, ExactCosts, Space, random_choices
 from pockengine.targets import get
@@ -131,11 +132,15 @@ def _quantiles(errors: np.ndarray[Any, Any]) -> dict[str, float]:
     return {key: float(np.quantile(np.abs(errors), part)) for key, part in QUANTILES.items()}
 
 
+def graph_of(family: Family, batch: int = BATCH) -> Graph:
+    """The model for so many samples a step."""
+    feed = family.feed(batch=batch)
+    return pock.from_torch(settled(family), (torch.from_numpy(feed[family.input_name]),))
+
+
 def space_of(family: Family) -> Space:
     """Every scheme of a model, trained by SGD with momentum."""
-    feed = family.feed(batch=BATCH)
-    graph = pock.from_torch(settled(family), (torch.from_numpy(feed[family.input_name]),))
-    return Space.of(graph, Recipe(family.loss, {"name": "sgd", "lr": 0.01, "momentum": 0.9}))
+    return Space.of(graph_of(family), Recipe(family.loss, {"name": "sgd", "lr": 0.01, "momentum": 0.9}))
 
 
 def timed(family: Family, space: Space, options: argparse.Namespace) -> dict[str, Any]:

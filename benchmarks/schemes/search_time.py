@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from benchmarks.scheme_costs.__main__ import BATCH, MODELS, space_of
+from benchmarks.scheme_costs.__main__ import BATCH, MODELS, graph_of, space_of
 from pockengine.search import ExactCosts
 from pockengine.search.choosing import Limits
 from pockengine.search.job import SearchRequest, run
@@ -30,7 +32,8 @@ def measure(store: Store, target: str = "raspberry-pi-4") -> Result:
     data[family.input_name] = chance.standard_normal(data[family.input_name].shape, np.float32)
     full = ExactCosts(space, get(target)).of(space.full).peak_bytes
     limits = Limits(round(SHARE * full))
-    found = run(SearchRequest(space.graph, space.base, data, get(target), limits))
+    request = SearchRequest(space.graph, space.base, data, get(target), limits, at_batch=partial(graph_of, family))
+    found = run(request)
     return store.add(
         digest_of("search time", MODEL, target),
         {
@@ -38,6 +41,7 @@ def measure(store: Store, target: str = "raspberry-pi-4") -> Result:
             "model": f"{family.title}, {SAMPLES} samples, for {target}",
             "seconds": dict(found.seconds),
             "gap": found.chosen.gap,
+            "micro_batches": found.chosen.micro_batches,
             "search": search_digest(),
         },
     )

@@ -240,17 +240,17 @@ class Searching:
         """What the published search comes to with the same contributions, costs and limit."""
         if (choice := self._chooser(contributions).evolved(self._limits(limit, None))) is None:
             return None
-        gain = gain_of(contributions.gains, choice)
+        gain = gain_of(contributions.weighed, choice)
         return Picked(choice, contributions.importance, gain, gain)
 
     def _chooser(self, contributions: Contributions, forms: Forms = QUICKEST) -> Chooser:
         parts = self.micro_batches if forms.micro_batches else None
         plans = Plans(self.planned, forms.recompute, parts)
-        chooser = Chooser(self.space, contributions.gains, self.estimates, plans)
+        chooser = Chooser(self.space, contributions.weighed, self.estimates, plans)
         if parts is not None:
             finest = Plans(plans.exact(parts.counts[-1]), forms.recompute)
             chooser.finest = cache(
-                lambda: Chooser(finest.exact(1).space, contributions.gains, self.finest_estimates, finest)
+                lambda: Chooser(finest.exact(1).space, contributions.weighed, self.finest_estimates, finest)
             )
         return chooser
 

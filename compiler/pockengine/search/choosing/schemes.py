@@ -40,7 +40,7 @@ _TRIALS = 6
 _NEARLY = 1.03
 """What an estimate may be above a limit there: about as wrong as estimates are."""
 
-_ENOUGH = 0.999
+_ENOUGH = 0.9999
 """The part of the largest gain that there is which is all of it."""
 
 _HALVINGS = 4

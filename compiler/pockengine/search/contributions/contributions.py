@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import PockError
+from ...errors import PockError, RecipeError
 from ...ir import Array
+from ...recipe import resolve
 from ...recipe.resolution.scheme import magnitudes, most_important
 from ..space import Importance, Space
 from .ranks import rank_correlation
@@ -60,9 +61,32 @@ class Contributions:
         """The gain of each unit trained whole: f64 [units]."""
         return np.array([row[index] for row, index in zip(self.gains, self.space.full, strict=True)])
 
+    @cached_property
+    def weighed(self) -> Gains:
+        """What a search adds up: the head counts as no more than all others together. A head that begins anew has
+        gradients beside which nothing else would be told apart."""
+        head = _head(self.space)
+        most = [max(0.0, *row) for row in self.gains]
+        within = sum(gain for gain, inside in zip(most, head, strict=True) if inside)
+        others = sum(most) - within
+        factor = others / within if within > others > 0 else 1.0
+        return tuple(
+            tuple(factor * gain for gain in row) if inside else row
+            for row, inside in zip(self.gains, head, strict=True)
+        )
+
     def agreement(self, other: Contributions) -> float:
         """The rank correlation of the gains of two methods over all units and options of the same space."""
         return rank_correlation(self.flat, other.flat)
+
+
+def _head(space: Space) -> list[bool]:
+    """Of each unit, whether it belongs to the head."""
+    try:
+        names = set(resolve(space.base.with_(update="head", lora=None), space.graph).trained())
+    except RecipeError:  # nothing of it can be trained
+        names = set()
+    return [unit.name in names for unit in space.units]
 
 
 def gains_of(

@@ -197,7 +197,7 @@ class _Search:
         request, space = self.request, planned.exact(1).space
         with self._timed("costs"):
             costs = Costs(space, request.target, self.threads, progress=request.progress)
-        return Chooser(space, contributions.gains, costs, planned, request.seed, progress=request.progress)
+        return Chooser(space, contributions.weighed, costs, planned, request.seed, progress=request.progress)
 
     def _written(self, found: Found, recipe: Recipe) -> Found:
         """With the recipe's text: what it trains, and how its steps keep to the memory."""

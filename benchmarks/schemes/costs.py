@@ -35,6 +35,7 @@ class Costs:
     def __init__(self, model: Model, store: Store | None = None) -> None:
         self.model, self.store = model, store
         self._known: dict[str, Cost] = {}
+        self._programs: dict[int, int] = {}
 
     def of(self, recipe: Recipe) -> Cost:
         """Plans it, if it is new. Raises RecipeError where it trains nothing."""
@@ -73,11 +74,17 @@ class Costs:
     @cached_property
     def program_bytes(self) -> int:
         """What the program itself takes, whatever it trains."""
-        return self._plan(self.model.recipe("head")).runtime_bytes
+        return self._program_bytes(BATCH)
 
-    def allowed(self, limit: int) -> int:
+    def _program_bytes(self, batch: int) -> int:
+        if batch not in self._programs:
+            recipe = self.model.recipe("head").with_(batch=batch)
+            self._programs[batch] = self._plan(recipe).runtime_bytes
+        return self._programs[batch]
+
+    def allowed(self, limit: int, batch: int | None = None) -> int:
         """What a recipe's `memory` says for a limit without the program itself."""
-        return limit + self.program_bytes + RESERVE
+        return limit + self._program_bytes(batch or BATCH) + RESERVE
 
     def limit(self, share: float) -> int:
         """The bytes that a scheme may take: what the head takes, and this share of what full takes beyond that."""

@@ -59,7 +59,7 @@ class Setting:
 
     def recomputing(self, recipe: Recipe, limit: int | None = None) -> Recipe:
         """The same, with forward nodes computed twice where that keeps it to the memory."""
-        return recipe.with_(memory=self.costs.allowed(self.limit if limit is None else limit))
+        return recipe.with_(memory=self.costs.allowed(self.limit if limit is None else limit, recipe.batch))
 
     def most_recomputing(self, recipes: Sequence[Callable[[], Recipe]]) -> Proposal | None:
         """The last one that fits of recipes that need more and more memory, where nodes may be computed twice; None

@@ -211,3 +211,9 @@ def test_the_work_of_planning_is_linear_in_the_depth():
     calls(10)  # what is looked up once
     short, long = calls(100), calls(200)
     assert long < 2.5 * short
+
+
+def test_the_time_of_a_step_is_that_of_all_its_micro_batches():
+    graph, target = CNN.build(2), get("raspberry-pi-4")
+    one, four = (estimate(graph, Recipe(accumulate=count), target).step_ms for count in (1, 4))
+    assert 3 * one < four < 4.5 * one

@@ -52,8 +52,11 @@ def build_graphs(resolved: Resolved) -> Graphs:
     train = train_graph(resolved.model, resolved.recipe, resolved.scheme)
     frozen = unchanged(resolved.model, train)
     graphs = {"train": train}
-    if resolved.request.scope is Scope.ALL:
+    scope, recipe = resolved.request.scope, resolved.recipe
+    if scope is Scope.ALL:
         graphs |= _other_programs(resolved, frozen)
+    if recipe.accumulate > 1 and scope is not Scope.UPDATE:
+        graphs["accumulate"] = accumulate_graph(resolved.model, recipe, resolved.scheme)
     if resolved.recipe.norm_batches is not None:
         norms = norms_graph(resolved.model)
         frozen = frozen.difference(norms.outputs)
@@ -81,10 +84,7 @@ def _other_programs(resolved: Resolved, frozen: frozenset[str]) -> dict[str, Gra
     teaches_itself = any(isinstance(loss, KL) and loss.is_own_teacher(read.outputs) for loss in recipe.loss)
     taught = untrained.changes if teaches_itself else None
     common = resolved.request.common
-    graphs = {
+    return {
         "eval": common(("eval", read, asked, taught), lambda: eval_graph(read, recipe, untrained)),
         "predict": common(("predict", read, asked), lambda: predict_graph(read, recipe)),
     }
-    if recipe.accumulate > 1:
-        graphs["accumulate"] = accumulate_graph(model, recipe, resolved.scheme)
-    return graphs

@@ -32,7 +32,10 @@ class Scope(Enum):
     """Training, evaluation, prediction, and accumulation where the recipe has it: what an artifact holds."""
 
     TRAINING = "training"
-    """The training step alone: for questions about it."""
+    """The training step alone, with accumulation where the recipe has it: for questions about it."""
+
+    UPDATE = "update"
+    """Of the training step the program that updates: all of it, or its last micro-batch."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
@@ -12,7 +13,7 @@ import numpy as np
 from ...check.forked import in_fork, processes
 from ...check.speed import clock_of, fitted_clock
 from ...codegen import backends
-from ...compile import Request, uncollected
+from ...compile import Request, Scope, uncollected
 from ...compile.resolved import resolve
 from ...plan.lowering import Lowering
 from ...progress import Progress, quiet
@@ -135,7 +136,7 @@ class Costs:
         return [one for row in zip_longest(*seen) for one in row if one is not None]
 
     def _request(self, choice: Choice) -> Request:
-        return request_of(self.space, choice, self.target, self.threads)
+        return replace(request_of(self.space, choice, self.target, self.threads), scope=Scope.UPDATE)
 
     def _learn(self, choices: Sequence[Choice], progress: Progress) -> None:
         """Shape these choices, and learn from all that were."""

@@ -104,6 +104,7 @@ def test_the_quickest_form_that_fits() -> None:
     for memory in np.linspace(forms[12].peak_bytes, full.peak_bytes - 1, 12).astype(int).tolist():
         step, plain = plans.within(space.full, memory), once.within(space.full, memory)
         assert step is not None and plain is not None
+        assert plans.has_form(space.full, memory) and once.has_form(space.full, memory)
         assert step.cost.peak_bytes <= memory and plain.memory is None
         assert plain.cost == forms[plain.micro_batches] and step.cost.step_ms <= plain.cost.step_ms
         assert plain.micro_batches == min(count for count, cost in forms.items() if cost.peak_bytes <= memory)
@@ -150,3 +151,5 @@ def test_what_is_too_far_above_is_not_tried() -> None:
     space = space_of()
     plans = Plans(Told(space, PI, 1), True, MicroBatches.of(space, network, labels(0)))
     assert plans.within(space.full, 21) is None and plans.within(space.full, 9) is None
+    assert not plans.has_form(space.full, 21) and not plans.has_form(space.full, 9)
+    assert plans.has_form(space.full, 22) and plans.has_form(space.full, 30)

@@ -319,6 +319,13 @@ class Chooser:
         """Planned in its quickest form, whether that fits or not."""
         return self._planned(choice, "usual")
 
+    def has_form(self, choice: Choice, limits: Limits) -> bool:
+        """Whether `made` is within the limits; told by fewer plans where there is no limit of time."""
+        quickest, memory = self._planned(choice, "usual").cost, limits.memory_bytes
+        if limits.step_ms is not None or memory is None or quickest.peak_bytes > self.planned.farthest * memory:
+            return limits.keeps(self.made(choice, limits, "usual").cost)
+        return limits.keeps(quickest) or self.planned.has_form(choice, memory)
+
     def made(self, choice: Choice, limits: Limits, method: str) -> Chosen:
         """Planned; where that does not fit, in another form that does."""
         made, memory = self._planned(choice, method), limits.memory_bytes

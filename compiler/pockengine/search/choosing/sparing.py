@@ -35,6 +35,9 @@ class Planner(CostModel, Protocol):
     def within(self, choice: Choice, memory: int) -> Spared | None:
         """The step that keeps its peak to so many bytes; None where there is none."""
 
+    def has_form(self, choice: Choice, memory: int) -> bool:
+        """Whether there is one."""
+
 
 class Plans:
     """Plans steps of a space, and where they do not fit the quickest form that does.
@@ -77,6 +80,11 @@ class Plans:
                 twice = exact.recomputed(choice, memory)
                 found += [] if twice is None else [Spared(twice, memory, count)]
         return min(found, key=lambda one: (one.cost.step_ms, one.micro_batches), default=None)
+
+    def has_form(self, choice: Choice, memory: int) -> bool:
+        """See Planner. The finest parts tell it, mostly."""
+        last = self.counts[-1] if self.counts else 1
+        return self.exact(last).of(choice).peak_bytes <= memory or self.within(choice, memory) is not None
 
     def _near(self, exact: ExactCosts, choice: Choice, memory: int) -> bool:
         """Whether a step fits, or is not too far above to fit if nodes are computed twice."""

@@ -67,7 +67,7 @@ def _most(choices: Sequence[Choice], chooser: Chooser, limits: Limits) -> int:
     most = _last(len(choices), lambda count: limits.keeps(chooser.costs.of(choices[count - 1])))
 
     def fits(count: int) -> bool:
-        return limits.keeps(chooser.made(choices[count - 1], limits, "usual").cost)
+        return chooser.has_form(choices[count - 1], limits)
 
     if chooser.spares:
         most = _last(len(choices), fits, least=most)

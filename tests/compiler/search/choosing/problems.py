@@ -87,6 +87,9 @@ class Chain:
     def within(self, choice: Choice, memory: int) -> Spared | None:
         return None
 
+    def has_form(self, choice: Choice, memory: int) -> bool:
+        return self.within(choice, memory) is not None
+
 
 class Shrinking(Chain):
     """The same where nodes that are computed twice take 0.7 of the memory and 1.2 of the time."""

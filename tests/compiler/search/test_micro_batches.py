@@ -147,6 +147,14 @@ def test_computing_twice_is_weighed_against_micro_batches(
     assert step == Spared(cost, memory if twice else None, micro_batches) and cost.step_ms == ms
 
 
+def test_parts_that_take_more_are_no_reason_to_look_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, cost in {2: Cost(400, 14.0), 4: Cost(500, 20.0), 12: Cost(600, 40.0)}.items():
+        monkeypatch.setitem(ONCE, count, cost)
+    space = space_of()
+    plans = Plans(Told(space, PI, 1), True, MicroBatches.of(space, network, labels(0)))
+    assert plans.within(space.full, 80) == Spared(TWICE[1], 80, 1) and plans.has_form(space.full, 80)
+
+
 def test_what_is_too_far_above_is_not_tried() -> None:
     space = space_of()
     plans = Plans(Told(space, PI, 1), True, MicroBatches.of(space, network, labels(0)))

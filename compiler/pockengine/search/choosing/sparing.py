@@ -67,7 +67,8 @@ class Plans:
     def within(self, choice: Choice, memory: int) -> Spared | None:
         """See Planner. Of the steps with ever more micro-batches it is the first that fits, or the first that does
         because nodes are computed twice, if that is quicker."""
-        if self.counts and not self._near(self.exact(self.counts[-1]), choice, memory):
+        ends = {1, *self.counts[-1:]}  # more parts may take more: a sum of gradients for each parameter
+        if not any(self._near(self.exact(count), choice, memory) for count in ends):
             return None
         found: list[Spared] = []
         for count in (1, *self.counts):

@@ -162,8 +162,8 @@ def _impossible(
     share = f", {recomputed.nodes} nodes computed twice" if recomputed.nodes else ""
     text = (
         f"training needs at least {mebibytes(least)} ({least} bytes), more than the {allowed}: "
-        f"{shown}{share}; the arena is largest at {_largest(program)} of '{kind}': use a smaller batch, train less, or "
-        "take an optimizer with less state"
+        f"{shown}{share}; the arena is largest at {_largest(program)} of '{kind}': use a smaller batch, which "
+        "with `accumulate` trains the same, train less, or take an optimizer with less state"
     )
     return MemoryBudgetError(text, least)
 

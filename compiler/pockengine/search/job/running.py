@@ -320,12 +320,15 @@ def _compared(
 
 def _preferred(chooser: Chooser, request: SearchRequest, usual: Sequence[Choice]) -> tuple[Chosen, tuple[Point, ...]]:
     """The scheme that a person prefers, and the front. Beyond accuracy, the front's point gives the limits in which the
-    scheme is chosen."""
+    scheme is chosen, as it is planned: a point's cost may be an estimate."""
     limits = request.limits
     chosen = chooser.choose(limits, usual)
     points = front(chooser, limits)
     if request.prefer is not Preference.ACCURACY and points:
-        chosen = chooser.choose(limits.within(preferred(points, request.prefer).room))
+        point = preferred(points, request.prefer)
+        planned = chooser.quickest(point.choice).cost
+        told = point.memory is None and point.micro_batches == 1 and limits.keeps(planned)
+        chosen = chooser.choose(limits.within(planned if told else point.room), [point.choice])
     return chosen, points
 
 

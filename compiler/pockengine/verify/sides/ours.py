@@ -13,8 +13,8 @@ from ...ir import Array, Graph
 from ...progress import Progress, quiet
 from ...recipe import SGD, Recipe, Scheme
 
-OF_GRADIENTS = SGD(lr=1e-3, momentum=0.5)
-"""Whose momentum is, after the first step, the gradient itself."""
+OF_GRADIENTS = SGD(lr=1e-3, momentum=0.5, nesterov=True)
+"""Whose momentum is, after the first step, the gradient itself; Nesterov's, in which micro-batches do not add up."""
 
 
 def comparable(recipe: Recipe) -> tuple[Recipe, tuple[str, ...]]:

@@ -172,8 +172,8 @@ def _fitting(
         if (picked := pick(room)) is None:
             return None
         recipe = _careful((space or setting.space).recipe(picked.choice, picked.importance))
-        if picked.step is not None:
-            recipe = in_micro_batches(recipe, picked.step.micro_batches)
+        if picked.micro_batches > 1:
+            recipe = in_micro_batches(recipe, picked.micro_batches)
         if recompute and not setting.fits(recipe, allowed):
             recipe = setting.recomputing(recipe, allowed)
         try:

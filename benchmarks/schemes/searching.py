@@ -24,7 +24,7 @@ from pockengine.errors import MemoryBudgetError
 from pockengine.recipe import resolve
 from pockengine.search import Choice, ExactCosts, Importance, Space
 from pockengine.search import Costs as Estimates
-from pockengine.search.choosing import Chooser, Limits, Plans, Spared, gain_of
+from pockengine.search.choosing import Chooser, Limits, Plans, gain_of
 from pockengine.search.contributions import (
     Contributions,
     Data,
@@ -123,13 +123,13 @@ class Picked:
 
     gain     of the choice, if gains add
     bound    no choice within the limit gains more; the gain itself where that is not known
-    step     where the quickest does not fit: the form that does"""
+    micro_batches  that a step takes its samples in to fit"""
 
     choice: Choice
     importance: Importance
     gain: float
     bound: float
-    step: Spared | None = None
+    micro_batches: int = 1
 
 
 @cache
@@ -233,8 +233,7 @@ class Searching:
             chosen = chooser.choose(limits, list(schemes_of(self.space, chooser, limits).values()))
         except MemoryBudgetError:
             return None
-        step = Spared(chosen.cost, chosen.memory, chosen.micro_batches) if chosen.is_spared else None
-        return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound, step)
+        return Picked(chosen.choice, contributions.importance, chosen.gain, chosen.bound, chosen.micro_batches)
 
     def evolved(self, contributions: Contributions, limit: int) -> Picked | None:
         """What the published search comes to with the same contributions, costs and limit."""
@@ -244,11 +243,9 @@ class Searching:
         return Picked(choice, contributions.importance, gain, gain)
 
     def _chooser(self, contributions: Contributions, forms: Forms = QUICKEST) -> Chooser:
-        parts = self.micro_batches if forms.micro_batches else None
-        plans = Plans(self.planned, forms.recompute, parts)
+        plans = Plans(self.planned, forms.recompute, self.micro_batches if forms.micro_batches else None)
         chooser = Chooser(self.space, contributions.weighed, self.estimates, plans)
-        if parts is not None:
-            finest = Plans(plans.exact(parts.counts[-1]), forms.recompute)
+        if (finest := plans.finest) is not None:
             chooser.finest = cache(
                 lambda: Chooser(finest.exact(1).space, contributions.weighed, self.finest_estimates, finest)
             )

@@ -37,6 +37,11 @@ class Point:
     micro_batches: int = 1
 
     @property
+    def is_spared(self) -> bool:
+        """As of Chosen."""
+        return self.memory is not None or self.micro_batches > 1
+
+    @property
     def room(self) -> Cost:
         """What a search for it has to be allowed."""
         return self.cost if self.memory is None else replace(self.cost, peak_bytes=self.memory)

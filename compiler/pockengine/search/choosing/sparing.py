@@ -60,6 +60,11 @@ class Plans:
         return self._exact[count]
 
     @property
+    def finest(self) -> Plans | None:
+        """The same of steps that take their samples one by one; None where they take them at once."""
+        return Plans(self.exact(self.counts[-1]), self.recompute) if self.counts else None
+
+    @property
     def farthest(self) -> float:
         """See Planner."""
         return (TWICE if self.recompute else 1.0) * (self.counts[-1] if self.counts else 1)

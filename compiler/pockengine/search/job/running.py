@@ -185,11 +185,10 @@ class _Search:
 
     def _chooser(self, contributions: Contributions) -> Chooser:
         """Of the schemes whose steps take all samples at once, where these are enough."""
-        whole, twice = WholeCosts(self.space, self.request.target, self.threads), self.request.computes_twice
-        planned = Plans(whole, twice, self.micro_batches)
+        whole = WholeCosts(self.space, self.request.target, self.threads)
+        planned = Plans(whole, self.request.computes_twice, self.micro_batches)
         chooser = self._choosing(contributions, planned)
-        if planned.counts:
-            finest = Plans(planned.exact(planned.counts[-1]), twice)
+        if (finest := planned.finest) is not None:
             chooser.finest = cache(lambda: self._choosing(contributions, finest))
         return chooser
 
@@ -327,7 +326,7 @@ def _preferred(chooser: Chooser, request: SearchRequest, usual: Sequence[Choice]
     if request.prefer is not Preference.ACCURACY and points:
         point = preferred(points, request.prefer)
         planned = chooser.quickest(point.choice).cost
-        told = point.memory is None and point.micro_batches == 1 and limits.keeps(planned)
+        told = not point.is_spared and limits.keeps(planned)
         chosen = chooser.choose(limits.within(planned if told else point.room), [point.choice])
     return chosen, points
 

@@ -17,19 +17,18 @@ from pockengine.codegen.folder_cache import default_folder
 from . import choosing, search_time, step_times
 from .campaign import RANDOMS, Campaign, run
 from .evidence import criteria_table, evidence_table
-from .methods import CRITERIA, METHODS, RANDOM, TRIED_AS_PUBLISHED, TRIES
+from .methods import CRITERIA, METHODS, RANDOM
 from .report import cells_table, schemes_table
 from .running import Means
 from .store import Result, Store
 
 DOCUMENT = ROOT / "docs" / "search.md"
 KEPT = Path(__file__).with_name("kept.jsonl")
-BESIDE_METHODS = (*TRIES, TRIED_AS_PUBLISHED, RANDOM)
-USUALLY = (*(name for name in METHODS if name not in CRITERIA), *BESIDE_METHODS)
+USUALLY = (*(name for name in METHODS if name not in CRITERIA), RANDOM)
 SHORT = Campaign(
     models=("motion/streams",),
     tasks=("new-user", "new-activities"),
-    methods=("found", "evolution", "head", "bias", "last", "lora", RANDOM),
+    methods=("found", "found-at-once", "evolution", "head", "bias", "last", "lora", RANDOM),
     seeds=2,
     randoms=4,
     steps=200,
@@ -106,9 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.schemes", description=__doc__)
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--task", nargs="+", choices=TASKS)
-    parser.add_argument(
-        "--method", nargs="*", choices=(*METHODS, *BESIDE_METHODS), default=list(USUALLY), help="beside full"
-    )
+    parser.add_argument("--method", nargs="*", choices=(*METHODS, RANDOM), default=list(USUALLY), help="beside full")
     parser.add_argument("--criteria", action="store_true", help="also compare other ways to find contributions")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--random", type=int, default=RANDOMS, help="random schemes of each model and memory")

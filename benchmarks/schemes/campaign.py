@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.tasks.models import MODELS, TASKS, Model
 from benchmarks.tasks.task import Task
 
-from .methods import AT_OWN, AT_PUBLISHED, IN_A_THIRD, RANDOM, random_name
+from .methods import AT_OWN, AT_PUBLISHED, RANDOM, random_name
 from .published import PUBLISHED
 from .running import STEPS, Bench, Means, OutOfTimeError, Scheme
 from .store import Store
@@ -60,10 +60,10 @@ class Campaign:
     def schemes(self, job: Job, seed: int) -> Iterator[Scheme]:
         """What is run on a task's samples of one seed."""
         yield Scheme("full", 1.0)
-        if PUBLISHED.get(MODELS[job.model].name) is not None:
-            yield from (Scheme(name, 1.0) for name in AT_PUBLISHED if name in self.methods)
-        if IN_A_THIRD in self.methods:
-            yield Scheme(IN_A_THIRD, 1.0)
+        is_published = PUBLISHED.get(MODELS[job.model].name) is not None
+        for name in AT_OWN:
+            if name in self.methods and (is_published or name not in AT_PUBLISHED):
+                yield Scheme(name, 1.0)
         for share in self.shares:
             yield from (Scheme(name, share) for name in self.methods if name not in (*AT_OWN, RANDOM))
         if RANDOM in self.methods:

@@ -8,33 +8,39 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from benchmarks.document import table
 
 from . import choosing, step_times
-from .methods import AT_PUBLISHED, CRITERIA, IN_A_THIRD, RANDOM, RECOMPUTED, SPLIT, TRIED, TRIED_RECOMPUTED, USUAL
+from .methods import (
+    AT_ONCE,
+    AT_PUBLISHED,
+    CRITERIA,
+    FOUND,
+    IN_A_THIRD,
+    IN_HALF_THE_TIME,
+    LAST_RECOMPUTED,
+    RANDOM,
+    USUAL,
+)
 from .scores import FULL, Cell, Mean, Name, Scores, cell_of, part
 from .store import Result
 
 Line = tuple[str, str, str]
 """What is to be shown, what is asked for, what was found."""
 
-OURS = ("found", "found-quick", "found-recompute", SPLIT, TRIED, TRIED_RECOMPUTED)
-"""What the project's search can be asked for; `found` is there always."""
+_LIMITS = {IN_A_THIRD: "a third of full's memory", IN_HALF_THE_TIME: "half of full's step time"}
+"""What has a limit of its own, in words."""
 
 
 def evidence_table(results: Iterable[Result], rows: Sequence[Result]) -> str:
     """What is asked for beside what was found. results: all that the store has; rows: those that are compared."""
-    results, scores, lines = list(results), Scores(rows), list[Line]()
+    results, scores = list(results), Scores(rows)
     models = {row["model"] for row in rows}
-    ours = [name for name in OURS if name == "found" or any(method == name for method, _ in scores.runs)]
+    ours = [(IN_A_THIRD, 1.0), (IN_HALF_THE_TIME, 1.0), *((FOUND, share) for share in scores.shares)]
+    lines = [line for name in ours for line in _full(scores, name, results)]
+    lines += _usual(scores)
     for share in scores.shares:
-        lines += [line for name in ours for line in _full(scores, (name, share), results)]
-    if any(name == IN_A_THIRD for name, _ in scores.runs):
-        lines += _full(scores, (IN_A_THIRD, 1.0), results)
-    lines += [line for name in ours for line in _usual(scores, name)]
-    for share in scores.shares:
-        lines += [_random(scores, (name, share), share) for name in ours]
-        lines += [_random(scores, FULL, share)]
+        lines += [_random(scores, (FOUND, share), share), _random(scores, FULL, share)]
     lines += _published(scores)
     for share in scores.shares:
-        lines += [*_evolution(scores, results, models, share), *_elsewhere(scores, share), *_adapters(scores, share)]
+        lines += [*_evolution(scores, results, models, share), *_others(scores, share)]
     lines += _times(results)
     head = ("it must show; mean over models and tasks, with 95 % intervals over these", "asked for", "found")
     return table(head, [list(line) for line in lines])
@@ -46,13 +52,13 @@ def criteria_table(rows: Iterable[Result]) -> str:
     lines = []
     for share in scores.shares:
         for method in CRITERIA:
-            apart = scores.differences((method, share), ("found", share))
+            apart = scores.differences((method, share), (AT_ONCE, share))
             if apart:
                 better = sum(value > 0 for value in apart.values())
                 lines.append([method, f"{share:.0%}", str(Mean.of(list(apart.values()))), part(better, len(apart))])
     if not lines:
         return ""
-    return table(("contributions", "memory limit", "against found, points", "better than found, of cells"), lines)
+    return table(("contributions", "memory limit", f"against {AT_ONCE}, points", "better, of cells"), lines)
 
 
 def _points(mean: Mean) -> str:
@@ -60,14 +66,16 @@ def _points(mean: Mean) -> str:
 
 
 def _full(scores: Scores, name: Name, results: Iterable[Result]) -> Iterator[Line]:
+    """Where there are runs of it."""
+    if not (cells := scores.runs.get(name, {}).keys()):
+        return
     method, share = name
-    limit = f"limit {share:.0%}" if share < 1 else "a third of full's memory"
-    yield f"{method} against full, {limit}", "−0.5 points or more", _points(scores.against(name, FULL))
+    limit = _LIMITS.get(method, f"limit {share:.0%}")
+    yield f"found against full, {limit}", "−0.5 points or more", _points(scores.against(name, FULL))
     for key, called, asked in (("memory", "planned memory", "33 %"), ("time", "expected step time", "50 %")):
         values = list(scores.cells(name, key).values())
-        about = f"{Mean.of(values)} %, at most {100 * max(values):.0f} %" if values else "–"
-        yield f"share of full's {called}, {method}, {limit}", f"≤ {asked}", about
-    cells = scores.runs.get(name, {}).keys()
+        about = f"{Mean.of(values)} %, at most {100 * max(values):.0f} %"
+        yield f"share of full's {called}, {limit}", f"≤ {asked}", about
     ratios = [
         one["ratio"]
         for one in results
@@ -75,23 +83,28 @@ def _full(scores: Scores, name: Name, results: Iterable[Result]) -> Iterator[Lin
     ]
     if ratios:
         about = f"{Mean.of(ratios)} %, median {100 * statistics.median(ratios):.0f} %, {len(ratios)} cells"
-        yield f"share of full's measured step time, {method}, {limit}", "≤ 50 %", about
+        yield f"share of full's measured step time, {limit}", "≤ 50 %", about
 
 
-def _usual(scores: Scores, ours: str) -> Iterator[Line]:
-    """One of our methods against each thing that people write, and all of them together; where ours computes nodes
-    twice to fit, so may theirs."""
+def _usual(scores: Scores) -> Iterator[Line]:
+    """Against each thing that people write, and all of them together; at last against what nobody writes, the last
+    layers where these, too, compute nodes twice to fit."""
     everything: dict[tuple[Cell, Name], float] = {}
-    for method in (*USUAL, *(RECOMPUTED if ours in ("found-recompute", SPLIT, TRIED_RECOMPUTED) else ())):
-        apart = {
-            (cell, (method, share)): value
-            for share in scores.shares
-            for cell, value in scores.differences((ours, share), (method, share)).items()
-        }
-        if apart or method in USUAL:
-            everything |= apart
-            yield _compared(f"{ours} against {method}, all limits", apart)
-    yield _compared(f"{ours} against all of these, all limits", everything)
+    for method in USUAL:
+        everything |= (apart := _apart(scores, method))
+        yield _compared(f"found against {method}, all limits", apart)
+    yield _compared("found against all of these, all limits", everything)
+    if apart := _apart(scores, LAST_RECOMPUTED):
+        yield _compared(f"found against {LAST_RECOMPUTED}, all limits", apart)
+
+
+def _apart(scores: Scores, method: str) -> dict[tuple[Cell, Name], float]:
+    """How much better what is found is than a method, by cell and limit."""
+    return {
+        (cell, (method, share)): value
+        for share in scores.shares
+        for cell, value in scores.differences((FOUND, share), (method, share)).items()
+    }
 
 
 def _compared(about: str, apart: Mapping[tuple[Cell, Name], float]) -> Line:
@@ -123,21 +136,21 @@ def _random(scores: Scores, ours: Name, share: float) -> Line:
 
 
 def _published(scores: Scores) -> Iterator[Line]:
-    theirs, *ours = AT_PUBLISHED
-    for name, called in zip(ours, ("found", TRIED_RECOMPUTED), strict=True):
-        apart = scores.differences((name, 1.0), (theirs, 1.0))
-        better = sum(value >= 0 for value in apart.values())
-        mean = Mean.of(list(apart.values()))
-        said = f"{_points(mean)}; equal or better in {part(better, len(apart))}" if apart else "–"
-        yield f"{called} against published schemes, at their memory", "equal or better", said
-        memory = Mean.of(list(scores.cells((name, 1.0), "memory").values()))
-        said = f"{_points(scores.against((name, 1.0), FULL))}; {memory} % of full's planned memory" if apart else "–"
-        yield f"{called} against full, in the memory of published schemes", "−0.5 points or more in ≤ 33 %", said
+    theirs, ours = ((name, 1.0) for name in AT_PUBLISHED)
+    apart = scores.differences(ours, theirs)
+    better = sum(value >= 0 for value in apart.values())
+    mean = Mean.of(list(apart.values()))
+    said = f"{_points(mean)}; equal or better in {part(better, len(apart))}" if apart else "–"
+    yield "found against published schemes, at their memory", "equal or better", said
+    memory = Mean.of(list(scores.cells(ours, "memory").values()))
+    said = f"{_points(scores.against(ours, FULL))}; {memory} % of full's planned memory" if apart else "–"
+    yield "found against full, in the memory of published schemes", "−0.5 points or more in ≤ 33 %", said
 
 
 def _evolution(scores: Scores, results: Iterable[Result], models: Container[str], share: float) -> Iterator[Line]:
-    said = _points(scores.against(("found", share), ("evolution", share)))
-    yield f"found against the published search, limit {share:.0%}", "equal or better", said
+    """Both among steps of the quickest form, which is all that the published search knows."""
+    said = _points(scores.against((AT_ONCE, share), ("evolution", share)))
+    yield f"{AT_ONCE} against the published search, limit {share:.0%}", "equal or better", said
     pairs = [
         (one["ours"], one["theirs"])
         for one in results
@@ -157,14 +170,14 @@ def _evolution(scores: Scores, results: Iterable[Result], models: Container[str]
         )
 
 
-def _elsewhere(scores: Scores, share: float) -> Iterator[Line]:
-    said = _points(scores.against(("found-elsewhere", share), ("found", share)))
-    yield f"found on half of the tasks, used on the others, against found on each, limit {share:.0%}", "stated", said
-
-
-def _adapters(scores: Scores, share: float) -> Iterator[Line]:
-    said = _points(scores.against(("found-adapters", share), ("found", share)))
-    yield f"found where weights may have adapters, too, against found, limit {share:.0%}", "stated", said
+def _others(scores: Scores, share: float) -> Iterator[Line]:
+    for method, about in (
+        ("found-elsewhere", "found on half of the tasks, used on the others, against found on each"),
+        ("found-adapters", "found where weights may have adapters, too, against found"),
+        (AT_ONCE, "found among steps of the quickest form, against found"),
+    ):
+        said = _points(scores.against((method, share), (FOUND, share)))
+        yield f"{about}, limit {share:.0%}", "stated", said
 
 
 def _times(results: Iterable[Result]) -> Iterator[Line]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -15,9 +15,9 @@ from benchmarks.tasks.models import BATCH
 from pockengine import Recipe
 from pockengine.errors import MemoryBudgetError
 from pockengine.recipe.groups import Group
-from pockengine.search import Choice, Space
-from pockengine.search.job.blocks import first_weights, most_weights
+from pockengine.search import Space
 
+from .costs import Costs
 from .published import PUBLISHED
 from .searching import QUICKEST, Forms, Picked
 from .setting import Proposal, Setting
@@ -25,6 +25,8 @@ from .store import Result
 
 Method = Callable[[Setting], Proposal | None]
 """None where nothing of its kind keeps to the memory."""
+
+ALL_FORMS = Forms(recompute=True, micro_batches=True)
 
 
 def full(setting: Setting) -> Proposal | None:
@@ -69,12 +71,6 @@ def published(setting: Setting) -> Proposal | None:
     return None if rules is None else setting.most([partial(setting.model.recipe, rules)])
 
 
-def blocks(setting: Setting, growing: Callable[[Space], list[Choice]], recompute: bool = False) -> Proposal | None:
-    """Weights and biases of as many of the last blocks as fit, in a published form; None where there are no blocks."""
-    choices = growing(setting.space)
-    return _most(setting, [partial(setting.space.recipe, choice) for choice in choices], recompute)
-
-
 def _most(setting: Setting, recipes: Sequence[Callable[[], Recipe]], recompute: bool) -> Proposal | None:
     """The last that fits; with `recompute` the last that does because nodes are computed twice, if there is one."""
     return setting.most_recomputing(recipes) if recompute else setting.most(recipes)
@@ -97,59 +93,61 @@ def random(setting: Setting, number: int) -> Proposal | None:
     return setting.most([partial(first, count) for count in range(1, len(order) + 1)])
 
 
-def found(
-    setting: Setting,
-    way: str = "default",
-    step_share: float | None = None,
-    adapters: bool = False,
-    forms: Forms = QUICKEST,
-    limit: int | None = None,
-) -> Proposal | None:
+@dataclass(frozen=True)
+class Finding:
+    """How the project's search is asked.
+
+    forms       that a step may have to keep to the memory
+    way         in which contributions are found
+    adapters    whether weights may have adapters
+    limit       bytes of its own, by what is known of costs; None: the setting's
+    step_share  of full's step time, if that is limited"""
+
+    forms: Forms = ALL_FORMS
+    way: str = "default"
+    adapters: bool = False
+    limit: Callable[[Costs], int] | None = None
+    step_share: float | None = None
+
+
+def found(setting: Setting, asked: Finding) -> Proposal | None:
     """What the project's search chooses from the task's own samples."""
-    searching = setting.searching.with_adapters if adapters else setting.searching
-    contributions = searching.contributions(setting.task, way)
+    searching = setting.searching.with_adapters if asked.adapters else setting.searching
+    contributions = searching.contributions(setting.task, asked.way)
+
+    def pick(limit: int) -> Picked | None:
+        return searching.pick(contributions, limit, asked.step_share, asked.forms)
+
     about = {"finding_seconds": contributions.seconds}
-    return _fitting(
-        setting,
-        lambda limit: searching.pick(contributions, limit, step_share, forms),
-        about,
-        limit=limit,
-        space=searching.space,
-        recompute=forms.recompute,
-    )
+    limit = setting.limit if asked.limit is None else asked.limit(setting.costs)
+    return _fitting(setting, pick, limit, about, space=searching.space, recompute=asked.forms.recompute)
 
 
-def found_in_a_third(setting: Setting) -> Proposal | None:
-    """What the project's search chooses in a third of what full takes, as `pock search` does it."""
-    return found(setting, forms=ALL_FORMS, limit=setting.costs.full.memory_bytes // 3)
-
-
-def elsewhere(setting: Setting, way: str = "default") -> Proposal | None:
+def elsewhere(setting: Setting) -> Proposal | None:
     """What the project's search chooses from the samples of half of the model's tasks, of which this is none."""
     if len(setting.model.tasks) < 2:
         return None
-    contributions = setting.searching.averaged(setting.task, way)
-    return _fitting(setting, lambda limit: setting.searching.pick(contributions, limit))
+    contributions = setting.searching.averaged(setting.task, "default")
+
+    def pick(limit: int) -> Picked | None:
+        return setting.searching.pick(contributions, limit, forms=ALL_FORMS)
+
+    return _fitting(setting, pick, setting.limit, recompute=True)
 
 
-def evolution(setting: Setting, way: str = "default") -> Proposal | None:
-    """What the published search chooses from the same contributions as `found`."""
-    contributions = setting.searching.contributions(setting.task, way)
-    return _fitting(setting, lambda limit: setting.searching.evolved(contributions, limit))
+def evolution(setting: Setting) -> Proposal | None:
+    """What the published search chooses from the same contributions as the project's."""
+    contributions = setting.searching.contributions(setting.task, "default")
+    return _fitting(setting, lambda limit: setting.searching.evolved(contributions, limit), setting.limit)
 
 
 def found_as_published(setting: Setting) -> Proposal | None:
-    """As `found`, in the memory that the published scheme takes."""
+    """What the project's search chooses in the memory that the published scheme takes."""
     if (rules := PUBLISHED.get(setting.model.name)) is None:
         return None
-    limit = setting.costs.of(setting.model.recipe(rules)).memory_bytes
-    contributions = setting.searching.contributions(setting.task, "default")
-    return _fitting(setting, lambda limit: setting.searching.pick(contributions, limit), limit=limit)
+    memory = setting.costs.of(setting.model.recipe(rules)).memory_bytes
+    return found(setting, Finding(limit=lambda costs: memory))
 
-
-IN_A_THIRD = "found-third"
-"""What `pock search` does within a third of the memory that full takes."""
-TWICE, ALL_FORMS = Forms(recompute=True), Forms(recompute=True, micro_batches=True)
 
 _ATTEMPTS = 3
 """Choices, each within less memory, until one fits with its own channels."""
@@ -160,24 +158,24 @@ _LESS = 0.05
 def _fitting(
     setting: Setting,
     pick: Callable[[int], Picked | None],
+    limit: int,
     about: Result | None = None,
-    limit: int | None = None,
     space: Space | None = None,
     recompute: bool = False,
 ) -> Proposal | None:
     """What is picked from a space, as a recipe that keeps to the memory: where its channels are named, it may take a
     little more than one that takes the largest."""
-    allowed = room = setting.limit if limit is None else limit
+    room = limit
     for _ in range(_ATTEMPTS):
         if (picked := pick(room)) is None:
             return None
         recipe = _careful((space or setting.space).recipe(picked.choice, picked.importance))
         if picked.micro_batches > 1:
             recipe = in_micro_batches(recipe, picked.micro_batches)
-        if recompute and not setting.fits(recipe, allowed):
-            recipe = setting.recomputing(recipe, allowed)
+        if recompute and not setting.fits(recipe, limit):
+            recipe = setting.recomputing(recipe, limit)
         try:
-            over = setting.costs.of(recipe).memory_bytes - allowed
+            over = setting.costs.of(recipe).memory_bytes - limit
         except MemoryBudgetError:
             over = round(_LESS * room)
         if over <= 0:
@@ -201,84 +199,54 @@ def _careful(recipe: Recipe) -> Recipe:
     return recipe.with_(optimizer=replace(optimizer, groups=(Group("*.lora_[AB].weight", lr=optimizer.lr / 10),)))
 
 
-HALF = 0.5
-"""The share of full's step time that `found-quick` may take."""
-
 USUAL: dict[str, Method] = {"head": head, "bias": bias, "last": last, "lora": lora}
 """What a person would write."""
 
-BLOCKS: dict[str, Method] = {
-    "first": partial(blocks, growing=first_weights),
-    "most": partial(blocks, growing=most_weights),
-}
-"""The published forms, as the search compares them on any network."""
+LAST_RECOMPUTED = "last-recompute"
+"""The strongest of it, as much as fits where forward nodes are computed twice."""
 
-FOUND: dict[str, Method] = {
-    "found": found,
-    "found-quick": partial(found, step_share=HALF),
-    "found-elsewhere": elsewhere,
-    "found-adapters": partial(found, adapters=True),
-}
-"""The project's search; in half of full's step time; from half of the tasks for the other half; with adapters."""
+FOUND, AT_ONCE = "found", "found-at-once"
+"""What `pock search` does within a memory; the same where each step must be of the quickest form."""
+
+IN_A_THIRD, IN_HALF_THE_TIME = "found-third", "found-half-time"
+"""What `pock search` does within a third of the memory that full takes; within half of its step time, whatever the
+memory."""
+HALF = 0.5
 
 CRITERIA: dict[str, Method] = {
-    f"found-{way}": partial(found, way=way)
+    f"found-{way}": partial(found, asked=Finding(QUICKEST, way))
     for way in ("activations", "signal", "channels", "ratio", "root", "even", "earlier", "measured", "measured-loss")
 }
-"""The same choice from contributions that are found in other ways."""
-
-TRIED = "found-tried"
-"""What is best of `CANDIDATES` when each is trained without a part of the samples, and judged by it."""
-
-CANDIDATES = ("found", "found-earlier", "evolution", *USUAL, *BLOCKS)
-
-RECOMPUTED: dict[str, Method] = {
-    "last-recompute": partial(last, recompute=True),
-    "first-recompute": partial(blocks, growing=first_weights, recompute=True),
-    "most-recompute": partial(blocks, growing=most_weights, recompute=True),
-}
-"""The strongest of what a person would write and the published forms: as many as fit where forward nodes are computed
-twice."""
-
-FOUND_RECOMPUTED: dict[str, Method] = {
-    "found-recompute": partial(found, forms=TWICE),
-    "found-earlier-recompute": partial(found, way="earlier", forms=TWICE),
-}
-"""The project's search, where nodes may be computed twice to fit."""
-
-SPLIT = "found-split"
-"""The same where steps may also take their samples in micro-batches: what `pock search` does within a memory."""
-
-TRIED_RECOMPUTED = "found-tried-recompute"
-"""What is best of `CANDIDATES` and of those that compute nodes twice."""
-
-TRIES: dict[str, tuple[str, ...]] = {
-    TRIED: CANDIDATES,
-    TRIED_RECOMPUTED: (*CANDIDATES, *FOUND_RECOMPUTED, *RECOMPUTED),
-}
-"""What is tried, and what of."""
+"""The same choice as `AT_ONCE` from contributions that are found in other ways."""
 
 SEARCHED: dict[str, Method] = {
-    **FOUND,
-    **CRITERIA,
-    **FOUND_RECOMPUTED,
-    SPLIT: partial(found, forms=ALL_FORMS),
-    IN_A_THIRD: found_in_a_third,
-    "evolution": evolution,
+    FOUND: partial(found, asked=Finding()),
+    AT_ONCE: partial(found, asked=Finding(QUICKEST)),
+    "found-recompute": partial(found, asked=Finding(Forms(recompute=True))),
+    IN_A_THIRD: partial(found, asked=Finding(limit=lambda costs: costs.full.memory_bytes // 3)),
+    IN_HALF_THE_TIME: partial(
+        found, asked=Finding(QUICKEST, limit=lambda costs: costs.full.memory_bytes, step_share=HALF)
+    ),
+    "found-elsewhere": elsewhere,
+    "found-adapters": partial(found, asked=Finding(adapters=True)),
     "found-as-published": found_as_published,
+    "evolution": evolution,
+    **CRITERIA,
 }
 """What looks at samples of the task, and changes where the search does."""
 
-METHODS: dict[str, Method] = {**USUAL, **BLOCKS, **RECOMPUTED, "published": published, **SEARCHED}
-"""All but `full` and `random`, with which they are compared, and what is tried, which is one of them."""
+METHODS: dict[str, Method] = {
+    **USUAL,
+    LAST_RECOMPUTED: partial(last, recompute=True),
+    "published": published,
+    **SEARCHED,
+}
+"""All but `full` and `random`, with which they are compared."""
 
-TRIED_AS_PUBLISHED = "found-tried-as-published"
-"""The same in the memory that the published scheme takes."""
-
-AT_PUBLISHED = ("published", "found-as-published", TRIED_AS_PUBLISHED)
+AT_PUBLISHED = ("published", "found-as-published")
 """Compared with each other at the memory that the published scheme takes, not at a share."""
 
-AT_OWN = (*AT_PUBLISHED, IN_A_THIRD)
+AT_OWN = (*AT_PUBLISHED, IN_A_THIRD, IN_HALF_THE_TIME)
 """What has a limit of its own."""
 
 RANDOM = "random"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,8 +22,7 @@ from pockengine import Recipe
 from pockengine.search import Space
 
 from .costs import THREADS, Costs
-from .methods import SEARCHED, TRIED_AS_PUBLISHED, TRIED_RECOMPUTED, TRIES, method_of, rated_as
-from .published import PUBLISHED
+from .methods import SEARCHED, method_of, rated_as
 from .searching import Searching, search_digest
 from .setting import Setting
 from .store import Result, Store, digest_of
@@ -33,10 +31,8 @@ STEPS = 400
 """Training steps of a run, of 16 samples each."""
 KEPT_FOR_RATES = 0.25
 """The share of the training samples that the learning rate is chosen by."""
-FOLDS, FURTHER = (0, 1), (2, 3)
-"""Which such shares a rate is chosen by, and which more the schemes are that lead."""
-LEADING = 3
-"""Schemes, of those that are tried."""
+FOLDS = (0, 1)
+"""Which such shares a rate is chosen by."""
 
 
 class OutOfTimeError(Exception):
@@ -155,13 +151,7 @@ class Bench:
         return None if known["recipe"] is None else Recipe.from_mapping(known["recipe"])
 
     def _chosen(self, scheme: Scheme, task: Task) -> Result:
-        if scheme.method in TRIES:
-            recipe, about = self._tried(scheme.method, scheme.share, task)
-        elif scheme.method == TRIED_AS_PUBLISHED:
-            share = self.costs.share(self.model.recipe(PUBLISHED[self.model.name]))
-            recipe, about = self._tried(TRIED_RECOMPUTED, share, task)
-        else:
-            recipe, about = self._proposed(scheme, task)
+        recipe, about = self._proposed(scheme, task)
         return {
             "kind": "scheme",
             "model": self.model.key,
@@ -182,21 +172,6 @@ class Bench:
         proposal = method_of(scheme.method)(setting)
         return (None, {}) if proposal is None else (proposal.recipe, proposal.about)
 
-    def _tried(self, method: str, share: float, task: Task) -> tuple[Recipe | None, Result]:
-        """Of several methods' schemes in this share the one that is best on parts of the first seed's training samples,
-        each at its best rate; and which it is. The leading ones are held against each other on further parts."""
-        recipes = {name: recipe for name in TRIES[method] if (recipe := self.recipe(Scheme(name, share), task))}
-        rated = {name: self._rated(recipe, task) for name, recipe in recipes.items()}
-        leading = sorted(rated, key=lambda name: rated[name][0], reverse=True)[:LEADING]
-
-        def value(name: str) -> tuple[float, float]:
-            (accuracy, loss), number = rated[name]
-            further = self._without_folds(recipes[name], task, number, FURTHER)
-            return accuracy + further[0], loss + further[1]
-
-        name = max(leading, key=value)
-        return recipes[name], {"taken": name}
-
     def _rate(self, scheme: Scheme, task: Task) -> int:
         """The number of the learning rate that is best on parts of the first seed's training samples, after training on
         the rest."""
@@ -212,17 +187,17 @@ class Bench:
         """How good a scheme is, and the number of its rate: of all that are tried the one that is best on what it was
         not trained on; of equals the one with the lower loss. Each is tried without one part of the first seed's
         training samples, then without another: a rate that is chosen by so few samples alone is often the wrong one."""
-        values = {number: self._without_folds(recipe, task, number, FOLDS) for number in GRID}
+        values = {number: self._without_folds(recipe, task, number) for number in GRID}
         best = max(GRID, key=lambda number: values[number])
         return values[best], best
 
-    def _without_folds(self, recipe: Recipe, task: Task, rate: int, folds: Sequence[int]) -> tuple[float, float]:
+    def _without_folds(self, recipe: Recipe, task: Task, rate: int) -> tuple[float, float]:
         """The sums of accuracy, and of the loss less than 0, of trainings without one part of the samples each, which
         it is judged by."""
         train = self._data(task, 0).train
         kept, places = round(len(train) * KEPT_FOR_RATES), np.arange(len(train))
         accuracy = loss = 0.0
-        for fold in folds:
+        for fold in FOLDS:
             judged = (places // kept) == fold
             data = Data(train.at(places[~judged]), train.at(places[judged]))
             one = self._result(recipe, task, data, Plan(self.means.steps, rate))
@@ -306,7 +281,7 @@ def _quickest(recipe: Recipe) -> Recipe:
 
 def _version(method: str) -> str:
     """Of the search, for methods that search: these look at the task, the others only at the model."""
-    return search_digest() if method in (*SEARCHED, *TRIES, TRIED_AS_PUBLISHED) else ""
+    return search_digest() if method in SEARCHED else ""
 
 
 def _bytes(split: Split) -> bytes:

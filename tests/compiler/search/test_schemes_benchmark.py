@@ -13,24 +13,25 @@ import pytest
 
 import pockengine as pock
 from benchmarks.schemes import campaign as campaigns
-from benchmarks.schemes import methods, searching
+from benchmarks.schemes import searching
 from benchmarks.schemes.__main__ import rows_of, said_of
 from benchmarks.schemes.campaign import SHARES, Campaign
 from benchmarks.schemes.costs import TARGET, THREADS, Costs
 from benchmarks.schemes.methods import (
+    AT_ONCE,
     AT_PUBLISHED,
-    BLOCKS,
     CRITERIA,
+    FOUND,
     HALF,
     IN_A_THIRD,
+    IN_HALF_THE_TIME,
     METHODS,
     SEARCHED,
-    SPLIT,
     method_of,
     rated_as,
 )
 from benchmarks.schemes.published import PUBLISHED
-from benchmarks.schemes.running import Bench, Means, OutOfTimeError, Scheme
+from benchmarks.schemes.running import Bench, Means, OutOfTimeError
 from benchmarks.schemes.scores import FULL, Scores
 from benchmarks.schemes.searching import CLOCK, WAYS, Searching
 from benchmarks.schemes.setting import Setting
@@ -92,27 +93,30 @@ def test_a_rate_that_is_a_state_trains_as_one_that_is_compiled_in(model: Model) 
         np.testing.assert_allclose(ours[name], value, rtol=1e-5, atol=1e-6)
 
 
-METHODS_TRIED = [*(name for name in METHODS if name not in (*CRITERIA, SPLIT, IN_A_THIRD)), "found-earlier", "random-0"]
+IN_ANY_FORM = (FOUND, IN_A_THIRD, "found-adapters", "found-elsewhere")
+METHODS_TRIED = [*(name for name in METHODS if name not in (*CRITERIA, *IN_ANY_FORM)), "found-earlier", "random-0"]
 
 
 @pytest.mark.parametrize("name", some(METHODS_TRIED, 11))
 def test_a_method_keeps_to_the_memory(name: str, setting: Setting) -> None:
     made = method_of(name)(setting)
-    if name in (*AT_PUBLISHED, *BLOCKS):
-        assert made is None, "nothing is published for this architecture, which has one block"
+    if name in AT_PUBLISHED:
+        assert made is None, "nothing is published for this architecture"
         return
-    assert made is not None and setting.fits(made.recipe)
+    assert made is not None
+    if name == IN_HALF_THE_TIME:
+        assert setting.costs.of(made.recipe).cycles <= HALF * setting.costs.full.cycles
+    else:
+        assert setting.fits(made.recipe)
     scheme = resolve(made.recipe, setting.model.graph())
     assert "classifier.weight" in scheme.trained() or made.recipe.lora is not None
-    assert setting.costs.of(made.recipe).cycles < setting.costs.full.cycles
-    if name == "found-quick":
-        assert setting.costs.of(made.recipe).cycles <= HALF * setting.costs.full.cycles
+    assert setting.costs.of(made.recipe).cycles < 1.05 * setting.costs.full.cycles
     if name not in SEARCHED:
         assert method_of(name)(replace(setting, share=-0.5)) is None
 
 
 def test_more_memory_is_used_where_there_is_more(setting: Setting) -> None:
-    for name in some(("found", "last", "random-0", "bias"), 2):
+    for name in some((AT_ONCE, "last", "random-0", "bias"), 2):
         less, more = (method_of(name)(replace(setting, share=share)) for share in (0.5, 0.95))
         assert less is not None and more is not None
         assert setting.costs.of(less.recipe).memory_bytes <= setting.costs.of(more.recipe).memory_bytes
@@ -143,7 +147,7 @@ def test_the_most_that_fits_is_found_whatever_the_estimate_says(setting: Setting
 
 
 def test_what_the_search_chose_is_at_least_what_evolution_did(setting: Setting) -> None:
-    ours, theirs = (method_of(name)(setting) for name in ("found", "evolution"))
+    ours, theirs = (method_of(name)(setting) for name in (AT_ONCE, "evolution"))
     assert ours is not None and theirs is not None
     assert 0 < 0.99 * theirs.about["gain"] <= ours.about["gain"] <= ours.about["bound"] * (1 + 1e-6)
 
@@ -221,31 +225,6 @@ def test_a_new_head_that_stays_frozen_is_compiled_in_for_each_start(
         assert set(bench._open.head) == set(model.head)
         assert all(np.array_equal(bench._open.head[name], start[name]) for name in model.head)
     bench.close()
-
-
-def test_what_is_tried_is_the_candidate_that_training_says(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench, task = Bench(model, Means(Store(tmp_path / "s.jsonl"))), TASKS["new-user"]
-    recipes = {"found": "full", "bias": "bias", "head": "head"}
-    chosen = Bench.recipe
-
-    def recipe(bench: Bench, scheme: Scheme, task: Task) -> Recipe | None:
-        if scheme.method == methods.TRIED:
-            return chosen(bench, scheme, task)
-        return model.recipe(recipes[scheme.method]) if scheme.method in recipes else None
-
-    def result(recipe: Recipe, task: Task, data: tasks.Data, plan: Plan) -> dict[str, Any]:
-        right = 0.8 if recipe.to_mapping() == model.recipe("bias").to_mapping() and plan.rate == 1 else 0.7
-        return {"accuracy": right, "loss": 0.5}
-
-    monkeypatch.setattr(Bench, "recipe", recipe)
-    monkeypatch.setattr(bench, "_result", result)
-    monkeypatch.setattr(Bench, "weights_digest", "weights")
-    found = bench.recipe(Scheme(methods.TRIED, 0.5), task)
-    assert found is not None and found.to_mapping() == model.recipe("bias").to_mapping()
-    assert [one["taken"] for one in bench.store] == ["bias"]
-    assert set(recipes) < set(methods.CANDIDATES) < {*METHODS}
 
 
 def test_adapters_are_trained_at_lower_rates_by_sgd(setting: Setting) -> None:

@@ -13,7 +13,7 @@ from benchmarks.schemes import searching, step_times
 from benchmarks.schemes.__main__ import rows_of, said_of
 from benchmarks.schemes.campaign import Campaign, run
 from benchmarks.schemes.costs import TARGET, THREADS, Costs
-from benchmarks.schemes.methods import IN_A_THIRD, SPLIT, in_micro_batches, method_of
+from benchmarks.schemes.methods import FOUND, IN_A_THIRD, in_micro_batches, method_of
 from benchmarks.schemes.running import Means, Scheme
 from benchmarks.schemes.searching import CLOCK, Searching
 from benchmarks.schemes.setting import Setting
@@ -51,7 +51,7 @@ def test_a_third_of_full_and_less_than_the_head_at_once(model: Model) -> None:
     share = -costs.head.memory_bytes / 4 / (costs.full.memory_bytes - costs.head.memory_bytes)
     setting = Setting(model, space, costs, share, task, task.data(0).train, weights, Searching(model, costs, weights))
     assert setting.limit == pytest.approx(0.75 * costs.head.memory_bytes, rel=1e-3)
-    third, split = (method_of(name)(setting) for name in (IN_A_THIRD, SPLIT))
+    third, split = (method_of(name)(setting) for name in (IN_A_THIRD, FOUND))
     assert third is not None and costs.of(third.recipe).memory_bytes <= costs.full.memory_bytes / 3
     assert split is not None and setting.fits(split.recipe)
     assert split.recipe.accumulate > 1 and split.recipe.batch == BATCH // split.recipe.accumulate
@@ -65,18 +65,18 @@ def test_rows_and_measured_times(model: Model, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(pretraining, "default_folder", lambda: tmp_path)
     monkeypatch.setitem(MODELS, NAME, model)
     monkeypatch.setattr(step_times, "ROUNDS", 2)
-    campaign = Campaign((NAME,), (TASK,), (SPLIT, IN_A_THIRD), 1, 0, (0.5,), steps=3)
+    campaign = Campaign((NAME,), (TASK,), (FOUND, IN_A_THIRD), 1, 0, (0.5,), steps=3)
     store, folder = Store(tmp_path / "here.jsonl"), tmp_path / "found"
     assert run(campaign, store, folder)
     rows = {row["method"]: row for row in rows_of(campaign, store)}
-    full, split, third = (rows[name] for name in ("full", SPLIT, IN_A_THIRD))
+    full, split, third = (rows[name] for name in ("full", FOUND, IN_A_THIRD))
     assert third["memory"] <= 1 / 3 < split["memory"] < full["memory"] == 1
     assert split["accuracy"] == full["accuracy"], "all of it is trained, and the same way"
-    schemes = [Scheme(SPLIT, 0.5), Scheme(IN_A_THIRD, 1.0)]
+    schemes = [Scheme(FOUND, 0.5), Scheme(IN_A_THIRD, 1.0)]
     step_times.measure(model, TASKS[TASK], schemes, store, Means(store, folder))
     said = said_of(campaign, store, cells=False)
-    assert f"share of full's measured step time, {IN_A_THIRD}, a third of full's memory" in said
-    assert f"share of full's measured step time, {SPLIT}, limit 50%" in said
+    assert "share of full's measured step time, a third of full's memory" in said
+    assert "share of full's measured step time, limit 50%" in said
     assert f"| {IN_A_THIRD} | 33 % of full |" in said
     ratios = [one["ratio"] for one in store if one.get("kind") == step_times.KIND]
     assert len(ratios) == 2 and all(np.isfinite(one) and one > 0 for one in ratios)

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.schemes import campaign as campaigns
+from benchmarks.schemes import searching
 from benchmarks.schemes.__main__ import rows_of
 from benchmarks.schemes.campaign import Campaign
 from benchmarks.schemes.costs import TARGET, THREADS
 from benchmarks.schemes.scores import FULL, Scores
-from benchmarks.schemes.searching import CLOCK, Searching
+from benchmarks.schemes.searching import CLOCK
 from benchmarks.schemes.store import Store
 from benchmarks.tasks import networks, pretraining
 from benchmarks.tasks.models import BATCH, MODELS
@@ -33,9 +34,7 @@ def test_what_is_found_comes_near_full_training_and_ahead_of_the_head(
     monkeypatch.setitem(MODELS, NAME, replace(MODELS[NAME], network=network, samples=400 * BATCH, epochs=1))
     monkeypatch.setattr(pretraining, "default_folder", lambda: tmp_path)
     monkeypatch.setattr(pretraining, "_CHECKED", 400)
-    monkeypatch.setattr(
-        Searching, "_estimated", lambda self: Estimates(self.space, get(TARGET), THREADS, CLOCK, schemes=12)
-    )
+    monkeypatch.setattr(searching, "estimated", lambda space: Estimates(space, get(TARGET), THREADS, CLOCK, schemes=12))
     campaign = Campaign((NAME,), ("new-user",), ("found", "head", "random"), 2, 4, (1 / 3,), steps=150)
     store = Store(tmp_path / "results.jsonl")
     assert campaigns.run(campaign, store, tmp_path / "found")

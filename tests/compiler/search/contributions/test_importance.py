@@ -10,10 +10,12 @@ import torch
 from torch.nn import functional as F
 
 import pockengine as pock
+from pockengine.compile import Request, Scope, plan_programs
 from pockengine.errors import PockError
 from pockengine.recipe import Channels, resolve
 from pockengine.search.contributions import gradient_statistics, importance
 from pockengine.search.contributions.samples import Samples
+from pockengine.targets import get
 from tests.compiler.search.contributions.models import task
 
 
@@ -115,3 +117,19 @@ def test_a_compiled_step_trains_exactly_the_channels_that_the_recipe_names(name:
         assert np.flatnonzero(moved).tolist() == list(update.indices), unit.name
         row = next(tensor for tensor in artifact.manifest.tensors if tensor.name == unit.name)
         assert (row.trained, row.channels) == ("channels", update.indices)
+
+
+def test_weights_that_read_one_tensor_keep_one_slice_of_it() -> None:
+    """By activation query, key and value have the same channels: of what they read, one selection is saved."""
+    one = task("words", 4)
+    given = importance.by_activation(one.space, one.train)
+
+    def saved(*weights: str) -> int:
+        choice = tuple(int(unit.name in weights) for unit in one.space.units)
+        recipe = one.space.recipe(choice, given)
+        planned = plan_programs(Request(one.space.graph, recipe, get("host"), 1, scope=Scope.TRAINING))
+        return sum(node.op == "gather" for node in planned.programs["train"].graph.nodes)
+
+    together = saved("query.weight", "key.weight", "value.weight")
+    assert together == saved("query.weight") + 2, "a slice of each weight more, and none of what is read"
+    assert saved("query.weight", "up.weight") == saved("query.weight") + 2, "another tensor, another slice"

@@ -11,6 +11,7 @@ from statistics import median
 from ..codegen import backends
 from ..codegen.backend import Backend
 from ..compile import Planned
+from ..plan.space import Space
 from ..targets import Target
 
 CLOCKS = {
@@ -47,8 +48,23 @@ def step_cycles(planned: Planned) -> float:
 
 
 def _cycles(planned: Planned, program: str) -> float:
+    """Copies from the host's memory go on beside all else; state that lies there is read and written in its turn."""
     backend, target, threads = planned.backend, planned.target, planned.threads
-    return sum(backend.cost(step.lowered, target, threads) for step in planned.programs[program].steps)
+    computing, copying = 0.0, 0.0
+    for step in planned.programs[program].steps:
+        cycles = backend.cost(step.lowered, target, threads)
+        computing, copying = (computing, copying + cycles) if step.lowered.from_host else (computing + cycles, copying)
+    return max(computing + _state_cycles(planned, program), copying)
+
+
+def _state_cycles(planned: Planned, program: str) -> float:
+    """What the link to the host's memory takes for state that is there; it goes both ways at once."""
+    if planned.target.gpu is None or not planned.spaces.sizes[Space.HOST]:
+        return 0.0
+    places = planned.spaces.places
+    changed = [value for value in planned.programs[program].graph.updates if (Space.STATE, value.name) in places]
+    there = [value for value in changed if places[Space.STATE, value.name].space is Space.HOST]
+    return sum(value.type.nbytes for value in there) / planned.target.gpu.link_bytes_per_cycle
 
 
 def _own_clock() -> float | None:

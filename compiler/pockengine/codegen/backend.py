@@ -26,12 +26,14 @@ class Limits:
     formats  the number formats in which contractions may multiply, of `targets.COMPUTE`
     tunes    whether it has choices that can be measured
     clock    cycles a second of what runs its kernels; None: the processor's
-    stored   16-bit floats in which it reads frozen parameters; it computes with none"""
+    stored   16-bit floats in which it reads frozen parameters; it computes with none
+    offloads whether its programs leave what a recipe says in the memory of a GPU's host"""
 
     formats: tuple[str, ...]
     tunes: bool
     clock: float | None = None
     stored: tuple[DType, ...] = ()
+    offloads: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ CONST_NAME = "const.{}"
 
 
 def space_bytes(planned: Planned) -> dict[Space, int]:
-    """Bytes of each of the five blocks of memory."""
+    """Bytes of each of the five blocks of memory, and of the host's."""
     return {Space.ARENA: aligned(planned.arena_bytes, planned.spaces.alignment), **planned.spaces.sizes}
 
 
 def predicted_peak_bytes(planned: Planned) -> int:
-    """The most memory the executable will use: its five blocks and itself."""
-    return sum(space_bytes(planned).values()) + planned.runtime_bytes
+    """The most memory the executable will use: its five blocks and itself. What is offloaded is elsewhere."""
+    arena = aligned(planned.arena_bytes, planned.spaces.alignment)
+    return arena + planned.spaces.own_bytes + planned.runtime_bytes
 
 
 def describe(planned: Planned) -> Model:

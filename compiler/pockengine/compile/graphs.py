@@ -9,6 +9,7 @@ from ..autodiff import Untrained, accumulate_graph, averaged, eval_graph, norms_
 from ..generation import Decoder, decoder_of
 from ..ir import Graph
 from ..passes import Context, StreamedEmbedding, embeddings_to_stream
+from ..passes.offload import offloaded_of
 from ..recipe.losses.kinds import KL
 from .request import Scope
 from .resolved import Resolved
@@ -26,12 +27,14 @@ class Graphs:
     programs  name of a program (`train`, `eval`, `predict`, `accumulate`, `norms`, `generate`) -> its graph
     frozen    the parameters that the device never changes
     streamed  the frozen tables that will stay in the weights file
+    offloaded  names of the parameters and states that will lie in the host's memory
     decoder   where the recipe asks for it: what generates tokens"""
 
     resolved: Resolved
     programs: Mapping[str, Graph]
     frozen: frozenset[str]
     streamed: tuple[StreamedEmbedding, ...]
+    offloaded: frozenset[str]
     decoder: Decoder | None = None
 
     @property
@@ -66,7 +69,9 @@ def build_graphs(resolved: Resolved) -> Graphs:
         predict = graphs["predict"]
         decoder = resolved.request.common(("decoder", predict), lambda: decoder_of(predict))
         graphs[GENERATE] = decoder.graph
-    return Graphs(resolved, graphs, frozen, embeddings_to_stream(graphs, frozen), decoder)
+    streamed = embeddings_to_stream(graphs, frozen)
+    held = frozen.difference(one.table for one in streamed)
+    return Graphs(resolved, graphs, frozen, streamed, offloaded_of(graphs, held, recipe.offload), decoder)
 
 
 def unchanged(model: Graph, train: Graph) -> frozenset[str]:

@@ -65,6 +65,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "state_bytes": sizes[Space.STATE],
         "const_bytes": sizes[Space.CONST],
         "input_bytes": sizes[Space.INPUT],
+        "host_bytes": sizes[Space.HOST],
         "runtime_bytes": planned.runtime_bytes,
         "predicted_peak_bytes": predicted_peak_bytes(planned),
         "clip_norm_bytes": planned.clip_norm_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..autodiff import Quantised, widened, with_adapters, with_quantised, without_dropout
+from ..errors import RecipeError
 from ..ir import Graph
 from ..passes import NOTHING, optimise
 from ..recipe import Recipe, Scheme
@@ -40,6 +41,7 @@ class Resolved:
 def resolve(request: Request) -> Resolved:
     """Apply the recipe to the model. Raises RecipeError."""
     request.progress("resolve", 0, 1)
+    _check_offload(request)
     recipe = request.recipe.bound(request.model)
     lora, imported = recipe.lora, request.model
     adapted = (
@@ -56,6 +58,15 @@ def resolve(request: Request) -> Resolved:
         model, quantised = with_quantised(model, recipe.frozen, scheme)
     request.progress("resolve", 1, 1)
     return Resolved(request, recipe, model, unstored, scheme, everything, quantised)
+
+
+def _check_offload(request: Request) -> None:
+    backend, target, asked = request.backend, request.target, request.recipe.offload
+    if asked and not backend.limits(target).offloads:
+        raise RecipeError(
+            f"'offload: {', '.join(asked)}' needs a GPU with memory of its own, beside its host's: the backend "
+            f"'{backend.name}' has one memory for all on '{target.name}': leave 'offload' out"
+        )
 
 
 def _prepared(request: Request, adapted: Graph, dropout: bool) -> Graph:

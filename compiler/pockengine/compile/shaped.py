@@ -32,7 +32,13 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
     Raises UnsupportedOperatorError."""
     graphs, programs = reduced.graphs, dict[str, Graph]()
     request = graphs.resolved.request
-    planning = Planning(frozen=graphs.frozen, claims=request.backend.claims, streamed=graphs.streamed, lower=lowering)
+    planning = Planning(
+        frozen=graphs.frozen,
+        claims=request.backend.claims,
+        streamed=graphs.streamed,
+        offloaded=graphs.offloaded,
+        lower=lowering,
+    )
     for index, kind in enumerate(reduced.programs):
         request.progress("plan", index, len(reduced.programs))
         regions = reduced.regions(kind, sparing)
@@ -44,7 +50,7 @@ def fitted(shaped: Shaped, room: Room) -> Shaped:
     """The programs with forward nodes computed twice where they would take more than there is room for. Raises
     MemoryBudgetError."""
     lowering = shaped.planning.lower
-    spaces = Spaces(lowering.alignment)
+    spaces = Spaces(lowering.alignment, shaped.planning.offloaded)
     whole = {kind: place(kind, graph, lowering, spaces) for kind, graph in shaped.programs.items()}
     request = shaped.reduced.graphs.resolved.request
     fitting, recomputed = fit(whole, spaces, room, lowering, request.passes.recomputing, request.dump)

@@ -68,7 +68,7 @@ class _Fitted:
 def peak_bytes(programs: Mapping[str, Program], spaces: Spaces, runtime: int) -> int:
     """The most memory the process may measure: its blocks, the `runtime` bytes of the program itself, RESERVE."""
     arena = max(program.plan.arena_bytes for program in programs.values())
-    return runtime + RESERVE + sum(spaces.sizes.values()) + arena
+    return runtime + RESERVE + spaces.own_bytes + arena
 
 
 def allowed_bytes(memory: int, lowering: Lowering) -> int:
@@ -87,7 +87,7 @@ def fit(
     """The programs within the memory of the whole process, RESERVE included, at the least extra time: with second
     runs that `passes` put in. `dump` is a folder for the graphs. Raises MemoryBudgetError where that cannot be done."""
     fitted, recomputed = dict(programs), NONE
-    arena = room.memory - room.runtime - RESERVE - sum(spaces.sizes.values())
+    arena = room.memory - room.runtime - RESERVE - spaces.own_bytes
     for kind, program in programs.items():
         if program.plan.arena_bytes <= arena:
             continue

@@ -13,7 +13,7 @@ from ..ir import Array, Graph, Value
 from ..ops import is_view
 from .demand import Slot
 from .offsets.check import PlanError
-from .program import Location, Program, Step
+from .program import Location, Program, Step, copies_begin
 from .space import Space
 
 Span = tuple[Space, int, int]
@@ -40,7 +40,10 @@ class _Checker:
         for value in self.graph.sources():
             if value in self.program.locations:
                 self._found(value)
+        begins = {begin: copy for copy, begin in copies_begin([step.lowered for step in self.program.steps]).items()}
         for index, step in enumerate(self.program.steps):
+            if index in begins:
+                self._begin(index, begins[index])
             self._run(index, step)
         self._check_results()
         self._check_slots()
@@ -68,6 +71,12 @@ class _Checker:
             return
         self.memory.write(span, value)
 
+    def _begin(self, index: int, copy: int) -> None:
+        """A copy from the host's memory goes on while steps run, up to its own: its bytes are no other's meanwhile."""
+        for new in self.program.steps[copy].node.outputs:
+            self.memory.write(self._span(new), new)
+            self.lives[new] = index, copy
+
     def _run(self, index: int, step: Step) -> None:
         node, reads = step.node, dict[Value, Span]()
         for value in node.inputs:
@@ -88,9 +97,11 @@ class _Checker:
         for new, span in writes.items():
             if any(_overlap(span, other) for value, other in writes.items() if value is not new):
                 raise self._error(f"step {index} writes {new.name!r} and another result into the same bytes")
+            if new in self.lives and self.memory.at(span) != [new]:
+                raise self._error(f"{new.name!r} is overwritten while it is copied, before step {index}")
             self.memory.write(span, new)
             if span[0] is Space.ARENA:
-                self.lives[new] = index, index
+                self.lives[new] = self.lives[new][0] if new in self.lives else index, index
 
     def _check_workspace(self, index: int, step: Step, used: Iterable[Span]) -> None:
         wanted = step.lowered.workspace_bytes

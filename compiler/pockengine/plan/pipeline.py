@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ..ir import Node
 from ..passes import ALGEBRA, PASSES, PREPARING, SHAPING, SPARING, Context, Form, Pass
+from ..passes.offload import copy_from_host
 from ..passes.rematerialise import rematerialise
 from .lowering import Lowering
 from .peak_order import lower_peak
@@ -35,6 +36,12 @@ COPY_UPDATES = Pass[Planning](
     (Form.REGIONS,),
     Form.WRITABLE,
 )
+COPY_FROM_HOST = Pass[Planning](
+    "copy_from_host",
+    lambda graph, planning: copy_from_host(graph, planning.offloaded),
+    "a frozen weight that is offloaded comes from the host's memory for each node that reads it",
+    (Form.REGIONS,),
+)
 LOWER_PEAK = Pass[Planning](
     "lower_peak",
     lambda graph, planning: lower_peak(graph, planning.lower, planning.lower.alignment),
@@ -58,7 +65,7 @@ READ_PACKED = Pass[Planning](
 
 PlanPasses = tuple[Pass[Planning], ...]
 
-ORDERING: PlanPasses = (COPY_UPDATES, PASSES["reorder"], LOWER_PEAK)
+ORDERING: PlanPasses = (COPY_UPDATES, COPY_FROM_HOST, PASSES["reorder"], LOWER_PEAK)
 """Of lowered nodes: what makes them a program that can be placed."""
 
 RECOMPUTING: PlanPasses = (REMATERIALISE, LOWER_PEAK)

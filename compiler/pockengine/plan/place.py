@@ -14,7 +14,7 @@ from .demand import Buffer, Demand
 from .lives import Lower, base_of, lives_of, work_of
 from .offsets.check import check
 from .offsets.planner import plan
-from .program import Location, Program, Step
+from .program import Location, Program, Step, copies_begin
 from .shared_spaces import Spaces
 from .space import Space
 
@@ -67,10 +67,11 @@ class _Placer:
         values, lives = self.work.values, self.lives
         outputs = {lives.root[index] for index in self.work.kept}
         kinds = {value: _KINDS[node.phase] for node in self.work.nodes for value in node.outputs}
+        begins = copies_begin(self.lowered)
         for index, first in lives.first.items():
             value = values[index]
             kind = "output" if index in outputs else kinds[value]
-            yield Buffer(value.name, value.type.nbytes, first, lives.last[index], kind)
+            yield Buffer(value.name, value.type.nbytes, begins.get(first, first), lives.last[index], kind)
         for step, lowered in enumerate(self.lowered):
             if lowered.workspace_bytes:
                 yield Buffer(_workspace(step), lowered.workspace_bytes, step, step, "workspace")

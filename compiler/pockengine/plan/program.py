@@ -6,7 +6,7 @@ and hands a `Program` back, from which the backend makes the artifact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import Graph, Node, Value
@@ -44,11 +44,12 @@ class Whole:
 @dataclass(frozen=True)
 class Grid:
     """A launch on a GPU: blocks of threads, each of which shares memory of its own. `trips` is how often a thread waits
-    for memory, one time after the other, where that is known."""
+    for memory, one time after the other, where that is known; `from_host` whether it reads the host's."""
 
     blocks: int
     threads: int
     trips: int = 1
+    from_host: bool = False
 
 
 Launch = Tasks | Whole | Grid
@@ -76,6 +77,18 @@ class Lowered:
     calls: tuple[Call, ...]
     workspace_bytes: int = 0
     inplace: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def from_host(self) -> bool:
+        """Whether it is a copy from the host's memory, which begins as soon as the one before it is done."""
+        return any(isinstance(call.launch, Grid) and call.launch.from_host for call in self.calls)
+
+
+def copies_begin(lowered: Sequence[Lowered]) -> dict[int, int]:
+    """Step of each copy from the host's memory -> the step in which it begins: the first, or that after the copy before
+    it. So it goes on while others compute, and its bytes are no other's from then on."""
+    copies = [step for step, one in enumerate(lowered) if one.from_host]
+    return dict(zip(copies, (0, *(step + 1 for step in copies)), strict=False))
 
 
 Loops = tuple[tuple[int, int], ...]

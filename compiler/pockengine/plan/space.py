@@ -18,12 +18,16 @@ class Space(StrEnum):
     """Constants of the graphs; of all programs."""
     INPUT = "input"
     """The batch; of all programs."""
+    HOST = "host"
+    """What a GPU finds in its processor's memory: weights and state that are offloaded; of all programs."""
     FILE = "file"
     """Not in memory: tables that stay in the weights file."""
 
 
 IN_MEMORY = (Space.ARENA, Space.PARAM, Space.STATE, Space.CONST, Space.INPUT)
 """The five blocks, in the order of the runtime."""
+BLOCKS = (*IN_MEMORY, Space.HOST)
+"""All blocks in that order: the last is empty but where something is offloaded."""
 
 
 def aligned(nbytes: int, alignment: int) -> int:

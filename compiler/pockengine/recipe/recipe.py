@@ -28,6 +28,8 @@ from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 
 _BATCH_NORM = ("frozen", "train")
+OFFLOADED = ("frozen", "state")
+"""What may be offloaded: frozen weights, and what the optimizer keeps between steps."""
 
 
 def _optimizer(value: object, where: str) -> Optimizer:
@@ -40,6 +42,18 @@ def _batch(value: object, where: str) -> int | None:
 
 def _memory(value: object, where: str) -> int | None:
     return None if value is None else as_size(value, where)
+
+
+def _offload(value: object, where: str) -> tuple[str, ...]:
+    kinds = (value,) if isinstance(value, str) else value
+    if not isinstance(kinds, (list, tuple)) or not all(isinstance(kind, str) for kind in kinds):
+        raise RecipeError(f"{where} must be {' or '.join(OFFLOADED)}, or a list of them, not {describe(value)}")
+    for kind in kinds:
+        if kind not in OFFLOADED:
+            raise RecipeError(
+                f"{where} has '{kind}', which is none of {', '.join(OFFLOADED)}{nearest(kind, OFFLOADED)}"
+            )
+    return tuple(kind for kind in OFFLOADED if kind in kinds)
 
 
 def _batch_norm(value: object, where: str) -> str:
@@ -109,6 +123,7 @@ class Recipe:
     generate    whether the artifact also generates tokens, as a causal language model does
     memory      bytes that the training process may take, or a text such as `64MiB`: forward nodes are computed twice
                 where it takes that; None: what the quickest step takes
+    offload     what a GPU leaves in its host's memory: `frozen` weights, the optimizer's `state`
     """
 
     loss: tuple[Loss, ...] = key(losses_of, plain=losses_mapping)
@@ -126,6 +141,7 @@ class Recipe:
     augment: tuple[Augmentation, ...] = key(augmentations_of, (), always=False)
     generate: bool = key(as_flag, False, always=False)
     memory: int | None = key(_memory, None, always=False)
+    offload: tuple[str, ...] = key(_offload, (), always=False, plain=list)
 
     def __init__(
         self,
@@ -144,6 +160,7 @@ class Recipe:
         augment: object = (),
         generate: bool = False,
         memory: object = None,
+        offload: object = (),
     ) -> None:
         """Every argument takes what the recipe file takes; without `update` everything is trained, or with `lora` the
         adapters only. Raises RecipeError."""

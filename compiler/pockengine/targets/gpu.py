@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from pockengine.errors import TargetError, nearest
@@ -22,7 +22,8 @@ class Gpu:
     clock_mhz           of these, at most
     f32_per_cycle       operations of one multiprocessor in a cycle; a multiplication with an addition is two
     bf16_per_cycle      the same of its matrix units, which add up in f32; without them as `f32_per_cycle`
-    memory_mb_per_s     10^6 bytes that its memory gives in a second"""
+    memory_mb_per_s     10^6 bytes that its memory gives in a second
+    link_mb_per_s       10^6 bytes that come from its host's memory in a second, where that is another"""
 
     arch: str
     multiprocessors: int
@@ -30,11 +31,17 @@ class Gpu:
     f32_per_cycle: int
     bf16_per_cycle: int
     memory_mb_per_s: int
+    link_mb_per_s: int = 12_000
 
     @property
     def bytes_per_cycle(self) -> float:
         """What its memory gives in a cycle."""
         return self.memory_mb_per_s / self.clock_mhz
+
+    @property
+    def link_bytes_per_cycle(self) -> float:
+        """What the link to its host gives in a cycle."""
+        return self.link_mb_per_s / self.clock_mhz
 
     @property
     def flops_per_cycle(self) -> float:
@@ -75,6 +82,7 @@ def gpu_of(table: object, origin: str) -> Gpu | None:
         if not right:
             wanted = "text" if kinds[key] == "str" else "a positive whole number"
             raise TargetError(f"{origin}: gpu.{key} must be {wanted}, not {value!r}")
-    if missing := sorted(kinds.keys() - table.keys()):
+    needed = [field.name for field in fields(Gpu) if field.default is MISSING]
+    if missing := sorted(set(needed) - table.keys()):
         raise TargetError(f"{origin}: gpu lacks {', '.join(missing)}")
     return Gpu(**table)

@@ -32,8 +32,11 @@ class CudaBackend(Lowering, Accelerated):
     def memory(self, target: Target) -> Memory:
         """The GPU's own, or the processor's where both share one."""
         architecture_of(target)
-        own = any(memory.name == GPU_MEMORY for memory in target.accelerators)
-        return target.memory(GPU_MEMORY if own else HOST_MEMORY)
+        return target.memory(GPU_MEMORY if self.offloads(target) else HOST_MEMORY)
+
+    def offloads(self, target: Target) -> bool:
+        """See Lowering: where the GPU has a memory of its own."""
+        return any(memory.name == GPU_MEMORY for memory in target.accelerators)
 
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """The C library and the runtime."""

@@ -26,6 +26,10 @@ class EmulatedBackend(Lowering, Untuned):
         """The processor's own."""
         return target.memory(HOST_MEMORY)
 
+    def offloads(self, target: Target) -> bool:
+        """See Lowering: the blocks are apart here, as they are where the GPU has a memory of its own."""
+        return True
+
     def prepare(self, target: Target, cache: Path | None = None) -> None:
         """The C library and the runtime."""
         toolchain.prepare(target, cache)

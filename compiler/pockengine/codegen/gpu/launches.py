@@ -32,7 +32,8 @@ def starters(calls: Iterable[Call]) -> list[str]:
     lines = []
     for number, (symbol, (grid, operands)) in enumerate(sorted(grids_of(calls).items())):
         lines.append(f"void {symbol}(void *const *arg, int task, int tasks)")
-        lines.append(f"{{\n    pock_launch({number}, {grid.blocks}, {grid.threads}, arg, {operands});\n}}")
+        launch = "pock_launch_from_host" if grid.from_host else "pock_launch"
+        lines.append(f"{{\n    {launch}({number}, {grid.blocks}, {grid.threads}, arg, {operands});\n}}")
     return lines
 
 

@@ -122,7 +122,12 @@ class Lowering:
     def limits(self, target: Target) -> Limits:
         """What kernels can be made with; the clock is the GPU's."""
         clock = gpu_of(target).clock_mhz * 1e6
-        return Limits(self.formats, tunes=self.tunes, clock=clock, stored=tuple(GPU_C.widened))
+        stored = tuple(GPU_C.widened)
+        return Limits(self.formats, tunes=self.tunes, clock=clock, stored=stored, offloads=self.offloads(target))
+
+    def offloads(self, target: Target) -> bool:
+        """Whether kernels also read and write the memory of the GPU's host, which is another than the GPU's."""
+        return False
 
     def unsupported(self, node: Node) -> str | None:
         """Why this node cannot be lowered, or None."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...ir import Node
 from ...ops.movement import ints
+from ...passes.offload import FROM_HOST
 from ...plan.program import Call, Grid, Lowered
 from ..common.c_dialect import literal
 from ..common.indexing import Ints, broadcast_strides, collapse, digits, dot, row_major
@@ -78,10 +79,12 @@ def _copy(node: Node, part: _Part) -> Call:
             code.line(f"const ptrdiff_t d{axis} = {text};")
         names = [f"d{axis}" for axis in range(len(loops))]
         code.line(f"{target}[{dot(names, writes, part.write_base)}] = {source}[{dot(names, reads, part.read_base)}];")
-    made = kernel(node.op, f"{node.op}: {list(part.extents)} of {read} to {written}", code.text())
+    from_host = FROM_HOST in node.attrs
+    name = "copy_from_host" if from_host else node.op
+    made = kernel(name, f"{name}: {list(part.extents)} of {read} to {written}", code.text())
     moved = 2 * part.count * read.dtype.nbytes
     values = (node.inputs[part.source], node.outputs[part.target])
-    return Call(made, values, False, Grid(blocks_of(part.count), THREADS), 0, moved)
+    return Call(made, values, False, Grid(blocks_of(part.count), THREADS, from_host=from_host), 0, moved)
 
 
 def _pad(node: Node) -> Call:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...ir import TensorType, Value
 from ...plan.program import Location, Loops, Program, Step, Tasks
-from ...plan.space import IN_MEMORY, Space
+from ...plan.space import BLOCKS, Space
 from ..common.lines import Lines
 from ..model import Model, StreamedRows, Tensor
 
@@ -54,8 +54,8 @@ def _model(code: Lines, model: Model, groups: Mapping[str, Sequence[Tensor]]) ->
     code.line(f"    .accumulate_steps = {model.accumulate_steps},")
     code.line(f"    .last_batch = POCK_{model.last_batch.upper()},")
     code.line(f"    .perplexity = {int(model.perplexity)},")
-    sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in IN_MEMORY)
-    code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(IN_MEMORY)} */")
+    sizes = ", ".join(str(model.space_bytes.get(space, 0)) for space in BLOCKS)
+    code.line(f"    .space_bytes = {{{sizes}}}, /* {', '.join(BLOCKS)} */")
     code.line(f"    .alignment = {model.alignment},")
     code.line(f"    .predicted_peak_bytes = {model.predicted_peak_bytes},")
     for group, tensors in groups.items():

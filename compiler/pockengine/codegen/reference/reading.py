@@ -18,7 +18,7 @@ from ... import ops
 from ...errors import ArtifactError
 from ...ir import Array, Attrs, DType, Graph, Node, TensorType, Value, parse_type
 from ...plan.program import Location
-from ...plan.space import IN_MEMORY, Space
+from ...plan.space import BLOCKS, IN_MEMORY, Space
 from ...targets import ALIGNMENT
 from ..model import IN_FILE, Generation, Model, StreamedRows, Tensor
 from .writing import FORMAT, PROGRAM
@@ -100,7 +100,8 @@ class _Reader:
         self._content = content
         self._memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         spaces = _get(content, "spaces", dict)
-        self._sizes = {space: _get(spaces, space, int) for space in IN_MEMORY}
+        here = [space for space in BLOCKS if space in IN_MEMORY or space in spaces]
+        self._sizes = {space: _get(spaces, space, int) for space in here}
         if min(self._sizes.values()) < 0 or sum(self._sizes.values()) > self._memory:
             raise _Wrong(f"it takes {sum(self._sizes.values())} bytes, and this machine has {self._memory}")
         self._alignment = _get(content, "alignment", int) if "alignment" in content else ALIGNMENT
@@ -161,7 +162,7 @@ class _Reader:
 
     def _place(self, item: object) -> Place:
         """[space, offset, type], within the block."""
-        if not isinstance(item, list) or len(item) != 3 or item[0] not in IN_MEMORY or type(item[1]) is not int:
+        if not isinstance(item, list) or len(item) != 3 or item[0] not in self._sizes or type(item[1]) is not int:
             raise _Wrong(f"a place is {str(item)[:80]}")
         place = Place(Space(item[0]), item[1], self._type(item[2]))
         outside = place.offset < 0 or place.offset + place.type.nbytes > self._sizes[place.space]

@@ -13,6 +13,7 @@
 #define MOST_LAUNCHES 4096
 #define MOST_OPERANDS 64
 #define MOST_QUEUED 65536
+#define MOST_STREAMS 2
 #define IN_CAPTURE 900
 #define NOT_READY 600
 
@@ -25,8 +26,10 @@ typedef struct {
 /* Of the program under test: see driver.py. */
 extern const emulated fake_kernels[];
 
+/* A kernel that starts; without one, the point of a graph's stream that others wait for, or a wait for point `waits`. */
 typedef struct {
     const emulated *kernel;
+    unsigned stream, waits;
     void *arg[MOST_OPERANDS];
 } launch;
 
@@ -35,10 +38,10 @@ struct CUgraph_st {
     launch launches[MOST_LAUNCHES];
 };
 
-/* How often it was recorded, and how often that has happened. */
+/* How often it was recorded, and how often that has happened; in a graph, the launch that is its point, and 1. */
 struct CUevent_st {
     CUstream stream;
-    unsigned recorded, happened;
+    unsigned recorded, happened, point;
     double ms;
 };
 
@@ -59,7 +62,7 @@ struct CUstream_st {
 };
 
 static struct CUgraph_st *recording;
-static CUstream captured;
+static CUstream captured[MOST_STREAMS]; /* those that are recorded, the first of which began it */
 static double clock_ms; /* a block takes a 1024th of a millisecond, and nothing else takes time */
 static size_t taken;
 static unsigned replays, overlapped;
@@ -75,6 +78,58 @@ static size_t memory(void) {
     return is("small") ? 4096 : bytes ? strtoull(bytes, NULL, 10) : (size_t)1 << 32;
 }
 
+/* Launches of a graph, its streams one by one: the first as early as may be and others when it waits for them, or, eager,
+ * the others first. */
+typedef struct {
+    const launch *launches;
+    unsigned count, next[MOST_STREAMS];
+    char *done;
+} play;
+
+static int play_one(play *now, unsigned stream) {
+    unsigned *at = &now->next[stream];
+    while (*at < now->count && now->launches[*at].stream != stream) {
+        (*at)++;
+    }
+    const launch *one = &now->launches[*at];
+    if (*at == now->count || (one->waits && !now->done[one->waits - 1])) {
+        return 0;
+    }
+    if (one->kernel) {
+        one->kernel->run(one->arg, 0, 1);
+        clock_ms += one->kernel->blocks / 1024.0;
+    }
+    now->done[(*at)++] = 1;
+    return 1;
+}
+
+static void play_all(const launch *launches, unsigned count) {
+    play now = {launches, count, {0}, calloc(count + 1, 1)};
+    unsigned first_turn = is("eager") ? MOST_STREAMS - 1 : 0, other = MOST_STREAMS - 1 - first_turn;
+    while (play_one(&now, first_turn) || play_one(&now, other)) {
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (!now.done[i]) {
+            abort(); /* streams that wait for each other */
+        }
+    }
+    free(now.done);
+}
+
+/* The place of a stream among those that are recorded. */
+static unsigned place_of(CUstream stream) {
+    unsigned place = 0;
+    while (place < MOST_STREAMS && captured[place] != stream) {
+        place++;
+    }
+    return recording ? place : MOST_STREAMS;
+}
+
+static CUresult note(unsigned stream, unsigned waits) {
+    recording->launches[recording->count++] = (launch){.stream = stream, .waits = waits};
+    return CUDA_SUCCESS;
+}
+
 static int may_go_on(const work *one) {
     return !one->waits || one->waits->happened >= one->wanted;
 }
@@ -88,10 +143,7 @@ static void step(CUstream stream) {
     if (one->bytes) {
         memcpy(one->to, one->from, one->bytes);
     }
-    for (unsigned i = 0; i < one->count; i++) {
-        one->launches[i].kernel->run(one->launches[i].arg, 0, 1);
-        clock_ms += one->launches[i].kernel->blocks / 1024.0;
-    }
+    play_all(one->launches, one->count);
     free(one->launches);
     if (one->happens) {
         one->happens->happened++;
@@ -104,7 +156,7 @@ static void step(CUstream stream) {
 }
 
 static CUresult put(CUstream stream, work one) {
-    if (recording && stream == captured) {
+    if (place_of(stream) < MOST_STREAMS) {
         return IN_CAPTURE;
     }
     if (stream->count == MOST_QUEUED) {
@@ -249,14 +301,15 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
                         unsigned shared, CUstream stream, void **parameters, void **extra) {
     (void)shared;
     const emulated *kernel = (const emulated *)(const void *)function;
-    launch made = {kernel, {0}};
+    unsigned place = place_of(stream);
+    launch made = {kernel, place % MOST_STREAMS, 0, {0}};
     if (x != kernel->blocks || threads != kernel->threads || y * z * ty * tz != 1 || extra) {
         return 1;
     }
     for (unsigned i = 0; i < kernel->operands; i++) {
         memcpy(&made.arg[i], parameters[i], sizeof(CUdeviceptr));
     }
-    if (recording) {
+    if (place < MOST_STREAMS) {
         recording->launches[recording->count++] = made;
         return CUDA_SUCCESS;
     }
@@ -277,7 +330,7 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
     return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream stream) {
-    if (recording && stream == captured) {
+    if (place_of(stream) < MOST_STREAMS) {
         return IN_CAPTURE;
     }
     while (stream->next < stream->count) {
@@ -286,6 +339,10 @@ CUresult cuStreamSynchronize(CUstream stream) {
     return is("lost") && replays > 1 ? LOST : CUDA_SUCCESS;
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    if (recording && event->point) { /* who waits for what is recorded is recorded, too */
+        captured[1] = place_of(stream) < MOST_STREAMS ? captured[1] : stream;
+        return note(place_of(stream), event->point);
+    }
     return flags ? 1 : put(stream, (work){.waits = event, .wanted = event->recorded});
 }
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
@@ -298,6 +355,11 @@ CUresult cuEventDestroy_v2(CUevent event) {
     return CUDA_SUCCESS;
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
+    event->point = 0;
+    if (place_of(stream) < MOST_STREAMS) {
+        event->point = recording->count + 1;
+        return note(place_of(stream), 0);
+    }
     event->stream = stream;
     event->recorded++;
     return put(stream, (work){.happens = event});
@@ -309,7 +371,8 @@ CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
 }
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
     (void)mode;
-    captured = stream;
+    captured[0] = stream;
+    captured[1] = NULL;
     recording = calloc(1, sizeof *recording);
     return recording ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -75,6 +75,7 @@ int pock_device_begin(pock_device *device, const pock_program *program, int obse
         pock_gpu_note(device, device->cu.cuStreamBeginCapture(device->stream, CU_STREAM_CAPTURE_MODE_RELAXED),
                       "recording the kernels");
     }
+    pock_gpu_reach(device);
     return 1;
 }
 
@@ -118,8 +119,8 @@ static CUdeviceptr address(const pock_device *device, const char *at) {
     return device->base[space] + (CUdeviceptr)(at - device->space[space]);
 }
 
-void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
-    pock_device *device = running;
+static void start(pock_device *device, CUstream stream, uint32_t number, unsigned blocks, unsigned threads,
+                  void *const *arg, uint32_t operands) {
     CUdeviceptr places[POCK_MAX_OPERANDS];
     void *parameters[POCK_MAX_OPERANDS];
     for (uint32_t i = 0; i < operands; i++) {
@@ -128,7 +129,19 @@ void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const
     }
     const char *name = pock_device_kernels[number].name;
     pock_gpu_mark(device, 0);
-    pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0,
-                                                    device->stream, parameters, NULL), name);
+    pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0, stream,
+                                                    parameters, NULL), name);
     pock_gpu_mark(device, 1);
+}
+
+void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
+    start(running, running->stream, number, blocks, threads, arg, operands);
+}
+
+void pock_launch_from_host(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
+    int apart = pock_gpu_begin_copy(running);
+    start(running, apart ? running->copies.stream : running->stream, number, blocks, threads, arg, operands);
+    if (apart) {
+        pock_gpu_end_copy(running);
+    }
 }

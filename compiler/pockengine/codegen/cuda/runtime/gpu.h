@@ -35,6 +35,13 @@ typedef struct {
     CUevent copied, taken; /* to the place; from the place */
 } pock_inputs;
 
+/* Copies of what is offloaded have a stream of their own; NULL: none. One begins when the kernels before the last copy are
+ * done (`reached`), and with that copy itself. */
+typedef struct {
+    CUstream stream;
+    CUevent reached, copied;
+} pock_copies;
+
 struct pock_device {
     void *library;
     pock_cuda cu;
@@ -54,6 +61,7 @@ struct pock_device {
     int newer_there, newer_here; /* parameters and state, of GPU and processor */
     pock_replay replays[POCK_MOST_PROGRAMS];
     pock_inputs inputs;
+    pock_copies copies;
     pock_watch watch;
     int observed, capturing;
     CUresult failure; /* the first of a run */
@@ -86,6 +94,15 @@ void pock_gpu_give_memory(pock_device *device);
 /* Makes a second stage, if there is memory for it: the GPU's place is `place`. A failure costs nothing but the stage. */
 void pock_gpu_open_inputs(pock_device *device, CUdeviceptr place);
 void pock_gpu_close_inputs(pock_device *device);
+
+/* A stream for copies of what is offloaded, if something is. A failure costs nothing but the time that they take. */
+void pock_gpu_open_copies(pock_device *device);
+void pock_gpu_close_copies(pock_device *device);
+
+/* The first copy may begin here; `begin` and `end` stand around each one that is queued in the stream of copies. */
+void pock_gpu_reach(pock_device *device);
+int pock_gpu_begin_copy(pock_device *device);
+void pock_gpu_end_copy(pock_device *device);
 
 /* Queues the copy of the next run's inputs; whichever way they are there already. */
 void pock_gpu_send_inputs(pock_device *device);

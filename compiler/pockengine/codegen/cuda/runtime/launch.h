@@ -24,4 +24,7 @@ extern const int pock_capability_major, pock_capability_minor, pock_capability_e
 /* Starts kernel `number` on the operands `arg`, which lie in the model's blocks. */
 void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands);
 
+/* The same of a copy from the processor's memory: it begins when the copy before it is done, and the next kernel waits for it. */
+void pock_launch_from_host(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands);
+
 #endif

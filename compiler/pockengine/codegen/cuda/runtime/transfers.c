@@ -1,4 +1,5 @@
-/* A model's blocks on the GPU: one allocation that they are copied to and from, or the processor's own memory. */
+/* A model's blocks on the GPU: one allocation that they are copied to and from, or the processor's own memory. What is
+ * offloaded stays in the latter, where kernels read and write it. */
 #include "platform.h"
 
 #include "gpu.h"
@@ -16,11 +17,15 @@ static CUresult pin(pock_device *device, int space) {
     return result;
 }
 
+static CUresult share_block(pock_device *device, int space) {
+    CUresult result = pin(device, space);
+    return result ? result : device->cu.cuMemHostGetDevicePointer(&device->base[space], device->space[space], 0);
+}
+
 static CUresult share(pock_device *device) {
     CUresult result = CUDA_SUCCESS;
     for (int space = 0; space < POCK_SPACES && !result; space++) {
-        result = pin(device, space);
-        result = result ? result : device->cu.cuMemHostGetDevicePointer(&device->base[space], device->space[space], 0);
+        result = share_block(device, space);
     }
     return result;
 }
@@ -31,9 +36,13 @@ static CUresult allocate(pock_device *device, size_t needed, size_t available) {
     int waiting = needed + place <= available;
     CUresult result = device->cu.cuMemAlloc(&device->memory, needed + (waiting ? place : 0));
     CUdeviceptr at = device->memory;
-    for (int space = 0; space < POCK_SPACES; space++) {
+    for (int space = 0; space < POCK_HOST; space++) {
         device->base[space] = at;
         at += rounded(device->bytes[space]);
+    }
+    if (!result && device->model->space_bytes[POCK_HOST]) {
+        result = share_block(device, POCK_HOST);
+        pock_gpu_open_copies(device);
     }
     int pinned = pin(device, POCK_INPUT) == CUDA_SUCCESS; /* copies of inputs are quicker then, and work without */
     if (!result && waiting && pinned) {
@@ -45,7 +54,7 @@ static CUresult allocate(pock_device *device, size_t needed, size_t available) {
 
 int pock_gpu_take_memory(pock_device *device, pock_error *error) {
     size_t available = 0, total = 0, needed = 0;
-    for (int space = 0; space < POCK_SPACES; space++) {
+    for (int space = 0; space < POCK_HOST; space++) {
         needed += rounded(device->bytes[space]);
     }
     device->cu.cuMemGetInfo(&available, &total);
@@ -63,6 +72,7 @@ int pock_gpu_take_memory(pock_device *device, pock_error *error) {
 }
 
 void pock_gpu_give_memory(pock_device *device) {
+    pock_gpu_close_copies(device);
     pock_gpu_close_inputs(device);
     for (int space = 0; space < POCK_SPACES; space++) {
         if (device->registered[space]) {
@@ -84,7 +94,7 @@ static void to_gpu(pock_device *device, int space) {
 
 static void from_gpu(pock_device *device, const pock_tensor *tensor) {
     uint64_t offset = tensor->ref.offset;
-    if (tensor->ref.space < POCK_SPACES) {
+    if (tensor->ref.space < POCK_HOST) {
         char *to = device->space[tensor->ref.space] + (size_t)offset;
         pock_gpu_note(device, device->cu.cuMemcpyDtoHAsync(to, device->base[tensor->ref.space] + offset,
                                                            (size_t)tensor->nbytes, device->stream),

@@ -9,8 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A parameter in POCK_FILE is not in memory: programs get the rows they read as inputs (pock_streamed). */
-enum pock_space { POCK_ARENA, POCK_PARAM, POCK_STATE, POCK_CONST, POCK_INPUT, POCK_SPACES, POCK_FILE = POCK_SPACES };
+/* What lies in POCK_HOST stays in the processor's memory where kernels run on a GPU. A parameter in POCK_FILE is not in
+ * memory: programs get the rows they read as inputs (pock_streamed). */
+enum pock_space {
+    POCK_ARENA, POCK_PARAM, POCK_STATE, POCK_CONST, POCK_INPUT, POCK_HOST, POCK_SPACES, POCK_FILE = POCK_SPACES
+};
 enum pock_dtype {
     POCK_F32, POCK_F64, POCK_F16, POCK_BF16, POCK_I8, POCK_U8, POCK_I32, POCK_I64, POCK_BOOL,
     POCK_I16, POCK_U16, POCK_U32, POCK_U64

@@ -189,6 +189,7 @@ static void write_memory(pock_json *json, const pock_model *model) {
     pock_json_integer(json, "state_bytes", model->space_bytes[POCK_STATE]);
     pock_json_integer(json, "const_bytes", model->space_bytes[POCK_CONST]);
     pock_json_integer(json, "input_bytes", model->space_bytes[POCK_INPUT]);
+    pock_json_integer(json, "host_bytes", model->space_bytes[POCK_HOST]);
     pock_json_integer(json, "predicted_peak_bytes", model->predicted_peak_bytes);
 }
 

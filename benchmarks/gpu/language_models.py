@@ -78,18 +78,29 @@ _FULL_8 = {"optimizer": {"name": "adamw", "lr": 1e-5, "state": "int8"}, "update"
 _LORA = {"optimizer": {"name": "adamw", "lr": 1e-4}, "lora": {"rank": 8, "params": ["*.q_proj", "*.v_proj"]}}
 _INT4, _FP8 = ({"frozen": {"weights": weights}} for weights in ("int4", "fp8"))
 _NORMS = {"optimizer": SGD, "update": [{"params": "*norm.weight"}]}
-_ORIN: Mapping[str, Any] = {"target": "jetson-agx-orin", "batch": 1, "tokens": 512}
+_ADAMW = {"optimizer": {"name": "adamw", "lr": 1e-5}, "update": "full"}
+_SHORT: Mapping[str, Any] = {"batch": 1, "tokens": 512}
+_ORIN: Mapping[str, Any] = {"target": "jetson-agx-orin", **_SHORT}
 
 STEPS = {
     step.name: step
     for step in (
         Step("sparse", "sparse: attention, first FFN of the last 5 layers", _SPARSE),
-        Step("sparse-short", "sparse", _SPARSE, batch=1, tokens=512),
+        Step("sparse-short", "sparse", _SPARSE, **_SHORT),
         Step("sparse-fp8", "sparse, the rest in fp8", {**_SPARSE, **_FP8}),
         Step("norms", "norms alone (there are no biases)", _NORMS),
         Step("lora", "LoRA, r = 8, of queries and values, AdamW", _LORA),
         Step("lora-int4", "LoRA, the rest in int4", {**_LORA, **_INT4}),
         Step("full", "full, AdamW with 8-bit state", _FULL_8),
+        Step("full-offload", "full, AdamW, state offloaded", {**_ADAMW, "offload": "state"}),
+        Step("sparse-4090", "sparse", _SPARSE, target="rtx-4090", **_SHORT),
+        Step(
+            "sparse-4090-offload",
+            "sparse, frozen weights offloaded",
+            {**_SPARSE, "offload": "frozen"},
+            target="rtx-4090",
+            **_SHORT,
+        ),
         Step("sparse-orin", "sparse", _SPARSE, published="31.2 GB, 0.9 s", **_ORIN),
         Step("sparse-orin-int4", "sparse, the rest in int4", {**_SPARSE, **_INT4}, **_ORIN),
         Step("full-orin", "full, SGD", _FULL, published="43.1 GB, 1.8 s", **_ORIN),

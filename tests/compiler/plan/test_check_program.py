@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from pockengine.compile import Planned, Request, plan_programs
+from pockengine.codegen import backends
+from pockengine.compile import Planned, Request, Scope, plan_programs
 from pockengine.ir import Value
+from pockengine.passes import offload
 from pockengine.plan import PlanError, Slot, Space
 from pockengine.plan.check_program import check_program
-from pockengine.plan.program import Location, Program
+from pockengine.plan.program import Location, Program, copies_begin
 from pockengine.recipe import Recipe
 from pockengine.targets import ALIGNMENT, get
+from tests.compiler.models import zoo
 from tests.compiler.training.networks import CNN
 
 EACH = 4
@@ -235,3 +238,25 @@ def test_each_defect_is_found(defect: Callable[[Program], Iterator[Program]]) ->
     for program in broken:
         with pytest.raises(PlanError):
             check_program(program, planned().spaces.sizes, ALIGNMENT)
+
+
+def test_the_bytes_of_a_copy_from_the_host_are_its_own_from_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while others compute that are done before the step of the copy."""
+    monkeypatch.setattr(offload, "LEAST_BYTES", 64)
+    backend, recipe = backends.get("emulated"), Recipe("cross_entropy", "adamw", "head", offload="frozen")
+    made = plan_programs(Request(zoo.graph("bert"), recipe, get("host"), 1, backend=backend, scope=Scope.TRAINING))
+    program, sizes = made.programs["train"], made.spaces.sizes
+    begins, slots = copies_begin([step.lowered for step in program.steps]), dict(in_the_arena(program))
+    assert len(begins) > 2 and sizes[Space.HOST]
+    check_program(program, sizes, made.spaces.alignment)
+    broken = 0
+    for step, begin in begins.items():
+        (copied,) = program.steps[step].node.outputs
+        passing = [slot for slot in slots.values() if begin <= slot.first <= slot.last < step and slot != slots[copied]]
+        for other in passing:
+            onto = tuple(replace(s, offset=other.offset) if s == slots[copied] else s for s in program.plan.slots)
+            moving = moved(program, copied, Space.ARENA, other.offset)
+            with pytest.raises(PlanError):
+                check_program(replace(moving, plan=replace(program.plan, slots=onto)), sizes, made.spaces.alignment)
+            broken += 1
+    assert broken

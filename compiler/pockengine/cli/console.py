@@ -74,13 +74,15 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
     dense = summary["nodes_backward_dense"]
     clip = summary["clip_norm_bytes"]
     of_clip = f"; gradients that wait for their norm: {size(clip)}" if clip else ""
+    there = summary.get("host_bytes")
+    offloaded = f", and {size(there)} in the host's memory" if there else ""
     rows = {
         "trained": f"{count(summary['trained_parameters'])} of {count(summary['parameters'])} numbers",
         "nodes": f"{summary['nodes_forward']} forward, {summary['nodes_backward']} backward (training all: {dense})",
         "operations": ", ".join(f"{count(value)} {phase}" for phase, value in summary["flops"].items()),
         "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])}){of_clip}",
         "parameters": f"{size(summary['param_bytes'])}, optimizer state {size(summary['state_bytes'])}",
-        "peak memory": size(summary["predicted_peak_bytes"]),
+        "peak memory": size(summary["predicted_peak_bytes"]) + offloaded,
         **_left_out(summary),
         **_quantised(summary),
     }

@@ -14,8 +14,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from pockengine.check.speed import clock_of, step_cycles
+from pockengine.cli.console import figures
 from pockengine.codegen import backends
 from pockengine.compile import Request, Scope, compile, plan_programs
+from pockengine.compile.pack import summary
 from pockengine.compile.planned import Planned
 from pockengine.errors import RecipeError
 from pockengine.ir import DType, Graph, TensorType
@@ -169,3 +171,9 @@ def test_the_link_is_part_of_the_expected_time() -> None:
     assert target.gpu is not None
     moments = 2 * 4 * 512 * 512 / (target.gpu.link_mb_per_s * 1e6)
     assert seconds(offload="state") - seconds() == pytest.approx(moments, rel=0.05)
+
+
+def test_people_are_told_what_is_where() -> None:
+    planned = plan_programs(Request(wide(), WIDE.with_(offload="state"), get("h100"), 1, backend=backends.get("cuda")))
+    assert "and 2.1 MB in the host's memory" in figures(summary(planned, 1))["peak memory"]
+    assert "host" not in figures(summary(planned, 1) | {"host_bytes": 0})["peak memory"]

@@ -67,6 +67,14 @@ static __device__ uint32_t TF32(float a)
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(a));
     return word;
 }
+static __device__ void FRAGMENT(uint32_t *w, const void *first, int pitch)
+{
+    const int lane = threadIdx.x % 32;
+    const uint32_t *row = (const uint32_t *)first + lane % 16 * pitch + lane / 16 * 4;
+    const uint32_t place = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(place) : "memory");
+}
 #define MMA(name, shape) \\
 static __device__ void name(float *s, const uint32_t *l, const uint32_t *r) \\
 { \\

@@ -32,6 +32,7 @@ PRELUDE = """\
 #define PACK_BF16(a, b) pock_pack_bf16(a, b)
 #define PACK_F16(a, b) pock_pack_f16(a, b)
 #define TF32(a) pock_tf32(a)
+#define FRAGMENT(w, first, pitch) pock_fragment(w, first, pitch)
 #define MMA_BF16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_BF16)
 #define MMA_F16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_F16)
 #define MMA_TF32(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_TF32)

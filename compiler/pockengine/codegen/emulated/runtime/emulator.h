@@ -15,11 +15,13 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
 void pock_barrier(void);
 
 /* A GPU's matrix units, for kernels in which all threads of a block multiply at the same place: rounding to nearest (of tf32,
- * halves away from zero), and sums in f32. The words are those of codegen/gpu/contraction/matrix.py. */
+ * halves away from zero), and sums in f32. The words are those of codegen/gpu/contraction/matrix.py. A fragment whose rows do
+ * not begin at multiples of 16 bytes ends the process. */
 enum { POCK_MATRIX_BF16, POCK_MATRIX_F16, POCK_MATRIX_TF32 };
 uint32_t pock_pack_bf16(float low, float high);
 uint32_t pock_pack_f16(float low, float high);
 uint32_t pock_tf32(float number);
+void pock_fragment(uint32_t *words, const void *first, int pitch);
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
 
 /* Copies to shared memory in the background. The words are those of codegen/gpu/contraction/streamed.py; a thread that copies

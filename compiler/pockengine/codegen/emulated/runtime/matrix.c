@@ -1,6 +1,8 @@
 /* What `mma.sync` computes, by the 32 threads of a warp together. */
 #include "emulator.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_THREADS 1024
@@ -61,6 +63,18 @@ static float product(uint32_t left, uint32_t right, int format) {
     return format == POCK_MATRIX_TF32
                ? number_of(left) * number_of(right)
                : half_of(left, 0, format) * half_of(right, 0, format) + half_of(left, 1, format) * half_of(right, 1, format);
+}
+
+void pock_fragment(uint32_t *words, const void *first, int pitch) {
+    const uint32_t *rows = first;
+    int g = pock_thread % 32 / 4, t = pock_thread % 4;
+    if ((uintptr_t)first % 16 || pitch % 4) {
+        fprintf(stderr, "a fragment's rows do not begin at multiples of 16 bytes\n");
+        abort();
+    }
+    for (int i = 0; i < 4; i++) {
+        words[i] = rows[(g + i % 2 * 8) * pitch + i / 2 * 4 + t];
+    }
 }
 
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format) {

@@ -10,6 +10,10 @@ These words of GPU-C are only for languages that have such units:
     PACK_BF16(a, b)   two f32 as the word of two bf16, `a` in the low half; PACK_F16, and TF32(a), likewise
     MMA_BF16(s, l, r) adds to the thread's four sums `s` what its warp's words `l` (4) and `r` (2) make; MMA_F16 and
                       MMA_TF32 likewise
+    FRAGMENT(w, first, pitch)
+                      the thread's four words `w` of a piece of 16 rows x 8 words in shared memory, whose rows begin
+                      `pitch` words apart at multiples of 16 bytes (`ldmatrix`, PTX ISA 8.7): of rows t / 4 and
+                      8 + t / 4 word t % 4, then word 4 + t % 4, where t is its place in the warp
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from dataclasses import dataclass
 from ....plan.program import Kernel
 from ....targets import Gpu
 from ...common.index_maps import Contraction, inside
+from ...common.lines import Lines
 from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
 from . import straight
 from .streamed import Side, goes_along_k, stages_for, steps
@@ -40,7 +45,8 @@ LEAST = 16
 
 @dataclass(frozen=True)
 class Shape:
-    """A block's part of the result: warps as `down` x `across`, each of `m` pieces of 16 rows and `n` of 8 columns."""
+    """A block's part of the result: warps as `down` x `across`, each of `m` pieces of 16 rows and `n`, an even number,
+    of 8 columns."""
 
     down: int
     across: int
@@ -92,6 +98,27 @@ SHAPES = Shape(2, 2, 2, 4), Shape(4, 1, 2, 4), Shape(1, 4, 2, 4), Shape(2, 4, 4,
 """64 x 64 results, 128 x 32, 32 x 128, 128 x 128."""
 
 
+@dataclass(frozen=True)
+class Tile:
+    """A tile of words along k in shared memory. `rounds`: its words are f32, which are rounded to tf32."""
+
+    name: str
+    pitch: int
+    rounds: bool = False
+
+    def load(self, code: Lines, words: str, row: str) -> None:
+        """The thread's words of 16 rows from `row` on, 8 words from `kk` on."""
+        code.line(f"FRAGMENT({words}, &{self.name}[{row}][kk], {self.pitch});")
+        if self.rounds:
+            code.line("#pragma unroll")
+            with code.block("for (int w = 0; w < 4; ++w)"):
+                code.line(f"{words}[w] = TF32(SAME_BITS(uint32_t, float, {words}[w]));")
+
+
+Loads = Callable[[Lines, str, str], None]
+"""`Tile.load`, or what does the same where a tile lies otherwise."""
+
+
 def suits(part: Contraction) -> bool:
     """Whether matrix units have enough to do."""
     _, m, n, k = part.sizes()
@@ -140,8 +167,10 @@ def _streamed(writer: Writer, shape: Shape, compute: str) -> None:
         for side in SIDES:
             Side(side, shape.width(side), STREAMED_WORDS, True).load(writer, shape.threads)
 
+    tiles = {side: Tile(f"{side}_tile[stage]", STREAMED_PITCH, rounds=True).load for side in SIDES}
+
     def multiply() -> None:
-        _multiply(writer, shape, compute, STREAMED_WORDS, lambda side, x, kk: f"TF32({side}_tile[stage][{x}][{kk}])")
+        _multiply(writer, shape, compute, STREAMED_WORDS, tiles)
 
     steps(writer.code, STREAMED_WORDS, shape.stages, load, multiply)
 
@@ -153,9 +182,8 @@ def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, S
     for side in fetched:
         code.line(f"uint32_t next_{side}[{_share(side, shape)}];")
 
-    def word(side: str, x: str, kk: str) -> str:
-        return straight.word(copied[side], x, kk) if side in copied else f"{side}_tile[{x}][{kk}]"
-
+    tiles: dict[str, Loads] = {side: Tile(f"{side}_tile", PITCH).load for side in SIDES}
+    tiles |= {name: straight.loads(side) for name, side in copied.items()}
     with code.loop("k0", f"end + {deep}", "first", deep):
         if copied:
             code.line(f"const int into = (int)((k0 - first) / {deep} % {straight.STAGES}), stage = 1 - into;")
@@ -173,7 +201,7 @@ def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, S
             for side in fetched:
                 _fetch(writer, side, shape, compute)
         with code.block("if (k0 > first)"):
-            _multiply(writer, shape, compute, WORDS, word)
+            _multiply(writer, shape, compute, WORDS, tiles)
         code.line("BARRIER;")
 
 
@@ -231,21 +259,21 @@ def _keep(writer: Writer, side: str, shape: Shape) -> None:
         code.line(f"{side}_tile[x][kk] = next_{side}[w];")
 
 
-def _multiply(writer: Writer, shape: Shape, compute: str, words: int, read: Callable[[str, str, str], str]) -> None:
-    """A tile by a tile; `read` makes the expression of a word of one, of its side, row or column, and place."""
+def _multiply(writer: Writer, shape: Shape, compute: str, words: int, tiles: Mapping[str, Loads]) -> None:
+    """A tile by a tile, each of so many words along k."""
     code = writer.code
     code.line("#pragma unroll")
     with code.block(f"for (int kk = 0; kk < {words}; kk += 8)"):
         code.line(f"uint32_t l[{shape.m}][4], r[{shape.n}][2];")
         code.line("#pragma unroll")
         with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
-            code.line("const int row = row0 + i * 16 + g;")
-            for number, (rows, word) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
-                code.line(f"l[i][{number}] = {read('left', f'row + {rows}', f'kk + t + {word}')};")
+            tiles["left"](code, "l[i]", "row0 + i * 16")
         code.line("#pragma unroll")
-        with code.block(f"for (int j = 0; j < {shape.n}; ++j)"):
-            for number, word in enumerate((0, 4)):
-                code.line(f"r[j][{number}] = {read('right', 'column0 + j * 8 + g', f'kk + t + {word}')};")
+        with code.block(f"for (int j = 0; j < {shape.n}; j += 2)"):
+            code.line("uint32_t both[4];")
+            tiles["right"](code, "both", "column0 + j * 8")
+            for number, (column, word) in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
+                code.line(f"r[j + {column}][{word}] = both[{number}];")
         code.line("#pragma unroll")
         with code.block(f"for (int i = 0; i < {shape.m}; ++i)"):
             code.line("#pragma unroll")

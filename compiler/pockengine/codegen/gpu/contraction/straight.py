@@ -6,6 +6,9 @@ they are read. Knows nothing of how the other operand comes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ...common.lines import Lines
 from .streamed import Side, goes_along_k
 from .writer import Writer
 
@@ -38,9 +41,16 @@ def declare(writer: Writer, side: Side) -> None:
     writer.code.line(f"SHARED {type} {side.name}_tile[{STAGES}][{rows}][{pitch}] __attribute__((aligned(16)));")
 
 
-def word(side: Side, x: str, kk: str) -> str:
-    """Expression of word `kk` of row or column `x` of the tile `stage`: two numbers along k."""
-    tile = f"{side.name}_tile[stage]"
-    if side.by_k:
-        return f"{tile}[{x}][{kk}]"
-    return f"{tile}[2 * ({kk})][{x}] | (uint32_t){tile}[2 * ({kk}) + 1][{x}] << 16"
+def loads(side: Side) -> Callable[[Lines, str, str], None]:
+    """What writes the code for a thread's four words of the tile `stage`, as FRAGMENT gives them (matrix.py)."""
+    tile, pitch = f"{side.name}_tile[stage]", (DEPTH + _APART) // 2
+
+    def along_k(code: Lines, words: str, row: str) -> None:
+        code.line(f"FRAGMENT({words}, &{tile}[{row}][kk], {pitch});")
+
+    def across(code: Lines, words: str, row: str) -> None:
+        for number, (further, word) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
+            x, k = f"{row} + g + {further}", f"2 * (kk + t + {word})"
+            code.line(f"{words}[{number}] = {tile}[{k}][{x}] | (uint32_t){tile}[{k} + 1][{x}] << 16;")
+
+    return along_k if side.by_k else across

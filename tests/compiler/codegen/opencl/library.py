@@ -21,11 +21,12 @@ from pockengine.codegen.opencl.build import device_runtime
 from pockengine.codegen.opencl.text import launches_c
 from pockengine.ir import Array
 from pockengine.plan.program import Lowered
+from pockengine.plan.space import BLOCKS
 from pockengine.targets import get
 from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
 
-SPACES = 5
+SPACES = len(BLOCKS)
 ARENA_BYTES = 16 << 20
 
 

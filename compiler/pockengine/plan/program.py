@@ -44,12 +44,12 @@ class Whole:
 @dataclass(frozen=True)
 class Grid:
     """A launch on a GPU: blocks of threads, each of which shares memory of its own. `trips` is how often a thread waits
-    for memory, one time after the other, where that is known; `from_host` whether it reads the host's."""
+    for memory, one time after the other, where that is known; `from_host` how many bytes it copies from the host's."""
 
     blocks: int
     threads: int
     trips: int = 1
-    from_host: bool = False
+    from_host: int = 0
 
 
 Launch = Tasks | Whole | Grid
@@ -81,7 +81,7 @@ class Lowered:
     @property
     def from_host(self) -> bool:
         """Whether it is a copy from the host's memory, which begins as soon as the one before it is done."""
-        return any(isinstance(call.launch, Grid) and call.launch.from_host for call in self.calls)
+        return any(isinstance(call.launch, Grid) and call.launch.from_host > 0 for call in self.calls)
 
 
 def copies_begin(lowered: Sequence[Lowered]) -> dict[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ...plan.program import Call, Grid, Program
 
@@ -27,13 +27,20 @@ def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
     return found
 
 
-def starters(calls: Iterable[Call]) -> list[str]:
+def started(calls: Iterable[Call]) -> list[Call]:
+    """Those that start kernels, where copies from the host's memory are the driver's work."""
+    return [call for call in calls if isinstance(call.launch, Grid) and not call.launch.from_host]
+
+
+def starters(calls: Collection[Call]) -> list[str]:
     """Lines of C: for each kernel, in the order of their names, the function that a model's tables name."""
+    numbers = {symbol: number for number, symbol in enumerate(kernels_of(started(calls)))}
     lines = []
-    for number, (symbol, (grid, operands)) in enumerate(sorted(grids_of(calls).items())):
-        lines.append(f"void {symbol}(void *const *arg, int task, int tasks)")
-        launch = "pock_launch_from_host" if grid.from_host else "pock_launch"
-        lines.append(f"{{\n    {launch}({number}, {grid.blocks}, {grid.threads}, arg, {operands});\n}}")
+    for symbol, (grid, operands) in sorted(grids_of(calls).items()):
+        asked = f"pock_copy_from_host({grid.from_host}, arg)"
+        if symbol in numbers:
+            asked = f"pock_launch({numbers[symbol]}, {grid.blocks}, {grid.threads}, arg, {operands})"
+        lines.append(f"void {symbol}(void *const *arg, int task, int tasks)\n{{\n    {asked};\n}}")
     return lines
 
 

@@ -46,8 +46,7 @@ def call_cycles(call: Call, matrix_units: bool, compute: str, gpu: Gpu) -> float
     idle = most * gpu.multiprocessors / max(1, call.launch.blocks)
     cached = gpu.multiprocessors * CACHE_BYTES
     work = max(call.flops * idle / rate, call.bytes * idle / cached, call.bytes / gpu.bytes_per_cycle)
-    if call.launch.from_host:
-        work = max(work, call.bytes / 2 / gpu.link_bytes_per_cycle)
+    work = max(work, call.launch.from_host / gpu.link_bytes_per_cycle)
     waves = -(-most * call.launch.threads // RESIDENT)
     return start_cycles(gpu) + max(work, (call.launch.trips - 1) * waves * LATENCY)
 

@@ -26,9 +26,13 @@ typedef struct {
 /* Of the program under test: see driver.py. */
 extern const emulated fake_kernels[];
 
-/* A kernel that starts; without one, the point of a graph's stream that others wait for, or a wait for point `waits`. */
+/* A kernel that starts, or a copy; without either, the point of a graph's stream that others wait for, or a wait for point
+ * `waits`. */
 typedef struct {
     const emulated *kernel;
+    void *to;
+    const void *from;
+    size_t bytes;
     unsigned stream, waits;
     void *arg[MOST_OPERANDS];
 } launch;
@@ -95,6 +99,9 @@ static int play_one(play *now, unsigned stream) {
     if (*at == now->count || (one->waits && !now->done[one->waits - 1])) {
         return 0;
     }
+    if (one->bytes) {
+        memcpy(one->to, one->from, one->bytes);
+    }
     if (one->kernel) {
         one->kernel->run(one->arg, 0, 1);
         clock_ms += one->kernel->blocks / 1024.0;
@@ -125,8 +132,8 @@ static unsigned place_of(CUstream stream) {
     return recording ? place : MOST_STREAMS;
 }
 
-static CUresult note(unsigned stream, unsigned waits) {
-    recording->launches[recording->count++] = (launch){.stream = stream, .waits = waits};
+static CUresult note(launch one) {
+    recording->launches[recording->count++] = one;
     return CUDA_SUCCESS;
 }
 
@@ -263,6 +270,9 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *there, void *at, unsigned fla
     return CUDA_SUCCESS;
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+    if (place_of(stream) < MOST_STREAMS) {
+        return note((launch){.to = (void *)(uintptr_t)to, .from = from, .bytes = bytes, .stream = place_of(stream)});
+    }
     return put(stream, (work){.to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -302,7 +312,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     (void)shared;
     const emulated *kernel = (const emulated *)(const void *)function;
     unsigned place = place_of(stream);
-    launch made = {kernel, place % MOST_STREAMS, 0, {0}};
+    launch made = {.kernel = kernel, .stream = place % MOST_STREAMS};
     if (x != kernel->blocks || threads != kernel->threads || y * z * ty * tz != 1 || extra) {
         return 1;
     }
@@ -310,8 +320,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
         memcpy(&made.arg[i], parameters[i], sizeof(CUdeviceptr));
     }
     if (place < MOST_STREAMS) {
-        recording->launches[recording->count++] = made;
-        return CUDA_SUCCESS;
+        return note(made);
     }
     return put(stream, (work){.launches = copy_of(&made, 1), .count = 1});
 }
@@ -341,7 +350,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     if (recording && event->point) { /* who waits for what is recorded is recorded, too */
         captured[1] = place_of(stream) < MOST_STREAMS ? captured[1] : stream;
-        return note(place_of(stream), event->point);
+        return note((launch){.stream = place_of(stream), .waits = event->point});
     }
     return flags ? 1 : put(stream, (work){.waits = event, .wanted = event->recorded});
 }
@@ -358,7 +367,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
     event->point = 0;
     if (place_of(stream) < MOST_STREAMS) {
         event->point = recording->count + 1;
-        return note(place_of(stream), 0);
+        return note((launch){.stream = place_of(stream)});
     }
     event->stream = stream;
     event->recorded++;

@@ -119,8 +119,8 @@ static CUdeviceptr address(const pock_device *device, const char *at) {
     return device->base[space] + (CUdeviceptr)(at - device->space[space]);
 }
 
-static void start(pock_device *device, CUstream stream, uint32_t number, unsigned blocks, unsigned threads,
-                  void *const *arg, uint32_t operands) {
+void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
+    pock_device *device = running;
     CUdeviceptr places[POCK_MAX_OPERANDS];
     void *parameters[POCK_MAX_OPERANDS];
     for (uint32_t i = 0; i < operands; i++) {
@@ -129,19 +129,20 @@ static void start(pock_device *device, CUstream stream, uint32_t number, unsigne
     }
     const char *name = pock_device_kernels[number].name;
     pock_gpu_mark(device, 0);
-    pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0, stream,
-                                                    parameters, NULL), name);
+    pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0,
+                                                    device->stream, parameters, NULL), name);
     pock_gpu_mark(device, 1);
 }
 
-void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
-    start(running, running->stream, number, blocks, threads, arg, operands);
-}
-
-void pock_launch_from_host(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
-    int apart = pock_gpu_begin_copy(running);
-    start(running, apart ? running->copies.stream : running->stream, number, blocks, threads, arg, operands);
+void pock_copy_from_host(uint64_t bytes, void *const *arg) {
+    pock_device *device = running;
+    int apart = pock_gpu_begin_copy(device);
+    pock_gpu_mark(device, 0);
+    pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(address(device, arg[1]), arg[0], (size_t)bytes,
+                                                       apart ? device->copies.stream : device->stream),
+                  "copying what is offloaded");
+    pock_gpu_mark(device, 1);
     if (apart) {
-        pock_gpu_end_copy(running);
+        pock_gpu_end_copy(device);
     }
 }

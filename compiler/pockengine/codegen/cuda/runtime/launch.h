@@ -24,7 +24,8 @@ extern const int pock_capability_major, pock_capability_minor, pock_capability_e
 /* Starts kernel `number` on the operands `arg`, which lie in the model's blocks. */
 void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands);
 
-/* The same of a copy from the processor's memory: it begins when the copy before it is done, and the next kernel waits for it. */
-void pock_launch_from_host(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands);
+/* Copies so many bytes from the processor's memory, arg[0], to the arena, arg[1]: it begins when the copy before it is done,
+ * and the next kernel waits for it. */
+void pock_copy_from_host(uint64_t bytes, void *const *arg);
 
 #endif

@@ -64,14 +64,16 @@ def said_of(campaign: Campaign, store: Store, cells: bool) -> str:
         return "There are no results yet."
     floats = [row for row in rows if MODELS[row["model"]].frozen is None]
     others = [row for row in rows if MODELS[row["model"]].frozen is not None]
-    parts = [f"{campaign.steps} steps a run.", *_tables(store, floats)]
+    parts = [f"{campaign.steps} steps a run.", *_tables(list(store), floats)]
     if others:
-        parts += ["The same where what is not trained is kept as int4:", *_tables(store, others)]
+        models = {row["model"] for row in others}
+        about = [one for one in store if one.get("model") in models]
+        parts += ["The same where what is not trained is kept as int4:", *_tables(about, others)]
     return "\n\n".join(part for part in (*parts, cells_table(rows) if cells else "") if part)
 
 
-def _tables(store: Store, rows: list[Result]) -> list[str]:
-    return [evidence_table(store, rows), criteria_table(rows), schemes_table(rows)] if rows else []
+def _tables(about: list[Result], rows: list[Result]) -> list[str]:
+    return [evidence_table(about, rows), criteria_table(rows), schemes_table(rows)] if rows else []
 
 
 def main() -> None:

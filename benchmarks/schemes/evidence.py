@@ -22,6 +22,8 @@ from .methods import (
 from .scores import FULL, Cell, Mean, Name, Scores, cell_of, part
 from .store import Result
 
+NOTHING = "–"
+"""Of what there are no runs."""
 Line = tuple[str, str, str]
 """What is to be shown, what is asked for, what was found."""
 
@@ -30,7 +32,8 @@ _LIMITS = {IN_A_THIRD: "a third of full's memory", IN_HALF_THE_TIME: "half of fu
 
 
 def evidence_table(results: Iterable[Result], rows: Sequence[Result]) -> str:
-    """What is asked for beside what was found. results: all that the store has; rows: those that are compared."""
+    """What is asked for beside what was found, as far as there are runs. results: all that the store has of these
+    models; rows: those that are compared."""
     results, scores = list(results), Scores(rows)
     models = {row["model"] for row in rows}
     ours = [(IN_A_THIRD, 1.0), (IN_HALF_THE_TIME, 1.0), *((FOUND, share) for share in scores.shares)]
@@ -43,7 +46,7 @@ def evidence_table(results: Iterable[Result], rows: Sequence[Result]) -> str:
         lines += [*_evolution(scores, results, models, share), *_others(scores, share)]
     lines += _times(results)
     head = ("it must show; mean over models and tasks, with 95 % intervals over these", "asked for", "found")
-    return table(head, [list(line) for line in lines])
+    return table(head, [list(line) for line in lines if line[-1] != NOTHING])
 
 
 def criteria_table(rows: Iterable[Result]) -> str:
@@ -62,7 +65,7 @@ def criteria_table(rows: Iterable[Result]) -> str:
 
 
 def _points(mean: Mean) -> str:
-    return f"{mean} points, {mean.count} cells" if mean.count else "–"
+    return f"{mean} points, {mean.count} cells" if mean.count else NOTHING
 
 
 def _full(scores: Scores, name: Name, results: Iterable[Result]) -> Iterator[Line]:
@@ -110,7 +113,7 @@ def _apart(scores: Scores, method: str) -> dict[tuple[Cell, Name], float]:
 def _compared(about: str, apart: Mapping[tuple[Cell, Name], float]) -> Line:
     asked = "better in 80 %, never worse by over 0.5 points"
     if not apart:
-        return about, asked, "–"
+        return about, asked, NOTHING
     better = sum(value > 0 for value in apart.values())
     worse = sum(value < -0.005 for value in apart.values())
     (cell, (method, share)), least = min(apart.items(), key=lambda one: one[1])
@@ -130,7 +133,7 @@ def _random(scores: Scores, ours: Name, share: float) -> Line:
                         beaten.setdefault(cell, []).append((reached > accuracy) + (reached == accuracy) / 2)
     count = sum(map(len, beaten.values()))
     mean = Mean.of([statistics.fmean(values) for values in beaten.values()])
-    said = f"better than {mean} % of {count}, {mean.count} cells" if count else "–"
+    said = f"better than {mean} % of {count}, {mean.count} cells" if count else NOTHING
     asked = "what of it is possible" if ours == FULL else "better than 95 %"
     return f"{ours[0]} against random schemes, limit {share:.0%}", asked, said
 
@@ -140,10 +143,10 @@ def _published(scores: Scores) -> Iterator[Line]:
     apart = scores.differences(ours, theirs)
     better = sum(value >= 0 for value in apart.values())
     mean = Mean.of(list(apart.values()))
-    said = f"{_points(mean)}; equal or better in {part(better, len(apart))}" if apart else "–"
+    said = f"{_points(mean)}; equal or better in {part(better, len(apart))}" if apart else NOTHING
     yield "found against published schemes, at their memory", "equal or better", said
     memory = Mean.of(list(scores.cells(ours, "memory").values()))
-    said = f"{_points(scores.against(ours, FULL))}; {memory} % of full's planned memory" if apart else "–"
+    said = f"{_points(scores.against(ours, FULL))}; {memory} % of full's planned memory" if apart else NOTHING
     yield "found against full, in the memory of published schemes", "−0.5 points or more in ≤ 33 %", said
 
 

@@ -57,7 +57,7 @@ def test_the_evidence() -> None:
     )
     assert gain.endswith("gap to the bound 20.0 % (median)")
     assert found["found where weights may have adapters, too, against found, limit 50%"].startswith("2.0 ± 0.0 points")
-    assert found["found against head, all limits"] == "–"
+    assert "found against head, all limits" not in found, "there are no runs of it"
     assert "| found-even | 50% | -10.0 ± 0.0 | 0 % (0 to 84) |" in criteria_table(rows)
 
 

@@ -259,7 +259,7 @@ CUresult cuMemFree_v2(CUdeviceptr at) {
 }
 CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
     (void)flags;
-    return (uintptr_t)at % 4096 == 0 && bytes ? CUDA_SUCCESS : 1;
+    return (uintptr_t)at % 4096 || !bytes ? 1 : is("pageable") ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 CUresult cuMemHostUnregister(void *at) {
     return at ? CUDA_SUCCESS : 1;

@@ -142,6 +142,10 @@ def test_the_gpu_is_spared_what_is_offloaded(tmp_path: Path, monkeypatch: pytest
     assert programs["there"].call(*asked).returncode == 0
     refused = programs["here"].call(*asked)
     assert refused.returncode != 0 and "MB left" in refused.stderr
+    monkeypatch.setenv("FAKE", "pageable")
+    refused = programs["there"].call(*asked)
+    assert refused.returncode != 0
+    assert "offloads 2.1 MB, which the driver does not pin in this machine's memory" in refused.stderr
 
 
 def test_where_there_is_one_memory_nothing_is_offloaded() -> None:

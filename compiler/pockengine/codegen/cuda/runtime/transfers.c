@@ -40,16 +40,27 @@ static CUresult allocate(pock_device *device, size_t needed, size_t available) {
         device->base[space] = at;
         at += rounded(device->bytes[space]);
     }
-    if (!result && device->model->space_bytes[POCK_HOST]) {
-        result = share_block(device, POCK_HOST);
-        pock_gpu_open_copies(device);
-    }
     int pinned = pin(device, POCK_INPUT) == CUDA_SUCCESS; /* copies of inputs are quicker then, and work without */
     if (!result && waiting && pinned) {
         pock_gpu_open_inputs(device, at);
     }
     device->newer_here = 1;
     return result;
+}
+
+/* What is offloaded, where the GPU reaches it. */
+static int offload(pock_device *device, pock_error *error) {
+    uint64_t bytes = device->model->space_bytes[POCK_HOST];
+    CUresult result = bytes ? share_block(device, POCK_HOST) : CUDA_SUCCESS;
+    if (result) {
+        return pock_fail(error, POCK_MEMORY, "'%s' offloads %.1f MB, which the driver does not pin in this machine's memory: %s; "
+                                             "end other programs, or offload less", device->model->name,
+                         (double)bytes / 1e6, pock_gpu_text(device, result));
+    }
+    if (bytes) {
+        pock_gpu_open_copies(device);
+    }
+    return POCK_OK;
 }
 
 int pock_gpu_take_memory(pock_device *device, pock_error *error) {
@@ -68,7 +79,7 @@ int pock_gpu_take_memory(pock_device *device, pock_error *error) {
         return pock_fail(error, POCK_MEMORY, "%s does not take the model's %.1f MB: %s", device->name,
                          (double)needed / 1e6, pock_gpu_text(device, result));
     }
-    return POCK_OK;
+    return device->shares ? POCK_OK : offload(device, error);
 }
 
 void pock_gpu_give_memory(pock_device *device) {

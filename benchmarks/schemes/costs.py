@@ -90,8 +90,3 @@ class Costs:
         """The bytes that a scheme may take: what the head takes, and this share of what full takes beyond that."""
         head, full = self.head.memory_bytes, self.full.memory_bytes
         return head + round(share * (full - head))
-
-    def share(self, recipe: Recipe) -> float:
-        """The share by which a scheme may take what this recipe takes."""
-        head, full = self.head.memory_bytes, self.full.memory_bytes
-        return (self.of(recipe).memory_bytes - head) / (full - head)

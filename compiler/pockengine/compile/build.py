@@ -23,8 +23,8 @@ def space_bytes(planned: Planned) -> dict[Space, int]:
 
 def predicted_peak_bytes(planned: Planned) -> int:
     """The most memory the executable will use: its five blocks and itself. What is offloaded is elsewhere."""
-    arena = aligned(planned.arena_bytes, planned.spaces.alignment)
-    return arena + planned.spaces.own_bytes + planned.runtime_bytes
+    sizes = space_bytes(planned)
+    return sum(sizes.values()) - sizes[Space.HOST] + planned.runtime_bytes
 
 
 def describe(planned: Planned) -> Model:

@@ -25,13 +25,11 @@ class Context:
 
     frozen   names of the parameters that no update changes
     claims   which composites stay whole
-    streamed the frozen tables that stay in the weights file
-    offloaded  names of the parameters and states that lie in the host's memory"""
+    streamed the frozen tables that stay in the weights file"""
 
     frozen: Collection[str] = frozenset()
     claims: Claims = claims_nothing
     streamed: Sequence[StreamedEmbedding] = ()
-    offloaded: Collection[str] = frozenset()
 
 
 NOTHING = Context()

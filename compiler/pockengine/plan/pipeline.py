@@ -22,11 +22,13 @@ class Planning(Context):
 
     lower   the kernels of a node
     order   (node, whether it is the second run): the step with what is computed twice
-    packed  names of the weights that lie in memory as panels"""
+    packed  names of the weights that lie in memory as panels
+    offloaded  names of the parameters and states that lie in the host's memory"""
 
     lower: Lowering
     order: Sequence[tuple[Node, bool]] = ()
     packed: Collection[str] = ()
+    offloaded: Collection[str] = ()
 
 
 COPY_UPDATES = Pass[Planning](

@@ -15,7 +15,7 @@ from ...progress import Progress, quiet
 from ...targets import Target
 from ..backend import Built
 from ..folder_cache import default_folder
-from ..gpu.launches import calls_of, kernels_of, launches_name, started
+from ..gpu.launches import calls_of, launches_name, started
 from ..model import Model
 from ..native import toolchain
 from ..native.members import members_of, tools
@@ -34,7 +34,7 @@ def device_runtime() -> toolchain.DeviceRuntime:
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
     """Compile the kernels and what starts them, and link. Raises ToolchainError, and TargetError without a GPU."""
     calls = calls_of(model.programs)
-    images, hits = images_of(kernels_of(started(calls)), architecture_of(target), cache, progress)
+    images, hits = images_of(started(calls), architecture_of(target), cache, progress)
     objects = toolchain.compile_objects(_launches(calls, images, target), target, cache)
     linked = toolchain.link(objects, emit_model(model), target, cache, partial(progress, "link"), device_runtime())
     members, points = members_of(target, *linked)
@@ -43,7 +43,7 @@ def build(model: Model, target: Target, cache: Path | None, progress: Progress) 
 
 def launches(calls: Sequence[Call], target: Target, cache: Path | None) -> dict[str, str]:
     """The C file that has the machine code of some kernels and starts them, by its name. Raises ToolchainError."""
-    images, _ = images_of(kernels_of(started(calls)), architecture_of(target), cache, quiet)
+    images, _ = images_of(started(calls), architecture_of(target), cache, quiet)
     return _launches(calls, images, target)
 
 

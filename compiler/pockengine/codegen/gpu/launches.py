@@ -18,6 +18,11 @@ def kernels_of(calls: Iterable[Call]) -> dict[str, str]:
     return dict(sorted({call.kernel.symbol: call.kernel.source for call in calls}.items()))
 
 
+def started(calls: Iterable[Call]) -> dict[str, str]:
+    """The same of what is started, where copies from the host's memory are the driver's work."""
+    return kernels_of(call for call in calls if isinstance(call.launch, Grid) and not call.launch.from_host)
+
+
 def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
     """Symbol -> how it is started, which its text decides, and its number of operands."""
     found = {}
@@ -27,14 +32,9 @@ def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
     return found
 
 
-def started(calls: Iterable[Call]) -> list[Call]:
-    """Those that start kernels, where copies from the host's memory are the driver's work."""
-    return [call for call in calls if isinstance(call.launch, Grid) and not call.launch.from_host]
-
-
 def starters(calls: Collection[Call]) -> list[str]:
     """Lines of C: for each kernel, in the order of their names, the function that a model's tables name."""
-    numbers = {symbol: number for number, symbol in enumerate(kernels_of(started(calls)))}
+    numbers = {symbol: number for number, symbol in enumerate(started(calls))}
     lines = []
     for symbol, (grid, operands) in sorted(grids_of(calls).items()):
         asked = f"pock_copy_from_host({grid.from_host}, arg)"

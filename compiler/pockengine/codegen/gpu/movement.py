@@ -79,11 +79,12 @@ def _copy(node: Node, part: _Part) -> Call:
             code.line(f"const ptrdiff_t d{axis} = {text};")
         names = [f"d{axis}" for axis in range(len(loops))]
         code.line(f"{target}[{dot(names, writes, part.write_base)}] = {source}[{dot(names, reads, part.read_base)}];")
-    name = FROM_HOST if FROM_HOST in node.attrs else node.op
+    is_from_host = FROM_HOST in node.attrs
+    name = FROM_HOST if is_from_host else node.op
     made = kernel(name, f"{name}: {list(part.extents)} of {read} to {written}", code.text())
     moved = 2 * part.count * read.dtype.nbytes
     values = (node.inputs[part.source], node.outputs[part.target])
-    from_host = moved // 2 if FROM_HOST in node.attrs else 0
+    from_host = moved // 2 if is_from_host else 0
     return Call(made, values, False, Grid(blocks_of(part.count), THREADS, from_host=from_host), 0, moved)
 
 

@@ -3,30 +3,6 @@
 
 #include "gpu.h"
 
-void pock_gpu_open_copies(pock_device *device) {
-    pock_copies *copies = &device->copies;
-    CUresult result = device->cu.cuStreamCreate(&copies->stream, CU_STREAM_NON_BLOCKING);
-    result = result ? result : device->cu.cuEventCreate(&copies->reached, CU_EVENT_DISABLE_TIMING);
-    result = result ? result : device->cu.cuEventCreate(&copies->copied, CU_EVENT_DISABLE_TIMING);
-    if (result) {
-        pock_gpu_close_copies(device);
-    }
-}
-
-void pock_gpu_close_copies(pock_device *device) {
-    pock_copies *copies = &device->copies;
-    if (copies->copied) {
-        device->cu.cuEventDestroy(copies->copied);
-    }
-    if (copies->reached) {
-        device->cu.cuEventDestroy(copies->reached);
-    }
-    if (copies->stream) {
-        device->cu.cuStreamDestroy(copies->stream);
-    }
-    *copies = (pock_copies){0};
-}
-
 static void record(pock_device *device, CUevent event, CUstream stream) {
     pock_gpu_note(device, device->cu.cuEventRecord(event, stream), "copying what is offloaded");
 }

@@ -113,3 +113,26 @@ int pock_gpu_report(pock_device *device, pock_error *error) {
                : pock_fail(error, POCK_FAILED, "%s failed (%s, %s): the step's results are lost; resume from the last "
                                                "checkpoint", device->name, pock_gpu_text(device, result), device->failed);
 }
+
+CUresult pock_gpu_open_aside(pock_device *device, pock_aside *aside) {
+    CUresult result = device->cu.cuStreamCreate(&aside->stream, CU_STREAM_NON_BLOCKING);
+    result = result ? result : device->cu.cuEventCreate(&aside->copied, CU_EVENT_DISABLE_TIMING);
+    result = result ? result : device->cu.cuEventCreate(&aside->reached, CU_EVENT_DISABLE_TIMING);
+    if (result) {
+        pock_gpu_close_aside(device, aside);
+    }
+    return result;
+}
+
+void pock_gpu_close_aside(pock_device *device, pock_aside *aside) {
+    CUevent events[] = {aside->copied, aside->reached};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        if (events[i]) {
+            device->cu.cuEventDestroy(events[i]);
+        }
+    }
+    if (aside->stream) {
+        device->cu.cuStreamDestroy(aside->stream);
+    }
+    *aside = (pock_aside){0};
+}

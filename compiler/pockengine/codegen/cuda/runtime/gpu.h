@@ -24,6 +24,12 @@ typedef struct {
     uint32_t calls, called;
 } pock_watch;
 
+/* A stream beside that of the kernels, and two events without times; NULL: none. */
+typedef struct {
+    CUstream stream;
+    CUevent copied, reached;
+} pock_aside;
+
 /* Two stages for inputs in pinned memory. While a run reads the inputs of one, the next run's go from the other, by a stream of
  * their own, to a place on the GPU where they wait. */
 typedef struct {
@@ -31,16 +37,8 @@ typedef struct {
     int filled;     /* which of them is the input block */
     int ahead;      /* the next run's inputs wait, or are on their way */
     CUdeviceptr place;
-    CUstream stream;
-    CUevent copied, taken; /* to the place; from the place */
+    pock_aside aside; /* `copied` to the place; `reached` when they are taken from it */
 } pock_inputs;
-
-/* Copies of what is offloaded have a stream of their own; NULL: none. One begins when the kernels before the last copy are
- * done (`reached`), and with that copy itself. */
-typedef struct {
-    CUstream stream;
-    CUevent reached, copied;
-} pock_copies;
 
 struct pock_device {
     void *library;
@@ -61,7 +59,7 @@ struct pock_device {
     int newer_there, newer_here; /* parameters and state, of GPU and processor */
     pock_replay replays[POCK_MOST_PROGRAMS];
     pock_inputs inputs;
-    pock_copies copies;
+    pock_aside copies; /* of what is offloaded: one begins when the kernels before the last copy, and that itself, are done */
     pock_watch watch;
     int observed, capturing;
     CUresult failure; /* the first of a run */
@@ -91,15 +89,16 @@ void pock_gpu_unwatch(pock_device *device);
 int pock_gpu_take_memory(pock_device *device, pock_error *error);
 void pock_gpu_give_memory(pock_device *device);
 
+/* A stream beside that of the kernels; after a failure there is none. */
+CUresult pock_gpu_open_aside(pock_device *device, pock_aside *aside);
+void pock_gpu_close_aside(pock_device *device, pock_aside *aside);
+
 /* Makes a second stage, if there is memory for it: the GPU's place is `place`. A failure costs nothing but the stage. */
 void pock_gpu_open_inputs(pock_device *device, CUdeviceptr place);
 void pock_gpu_close_inputs(pock_device *device);
 
-/* A stream for copies of what is offloaded, if something is. A failure costs nothing but the time that they take. */
-void pock_gpu_open_copies(pock_device *device);
-void pock_gpu_close_copies(pock_device *device);
-
-/* The first copy may begin here; `begin` and `end` stand around each one that is queued in the stream of copies. */
+/* Of copies of what is offloaded, which without a stream take that of the kernels: the first one may begin here; `begin` and
+ * `end` stand around each one that is queued in the stream of copies. */
 void pock_gpu_reach(pock_device *device);
 int pock_gpu_begin_copy(pock_device *device);
 void pock_gpu_end_copy(pock_device *device);

@@ -15,9 +15,7 @@ void pock_gpu_open_inputs(pock_device *device, CUdeviceptr place) {
     CUresult result = device->cu.cuMemHostAlloc(&stage, device->bytes[POCK_INPUT], 0);
     inputs->stage[0] = device->space[POCK_INPUT];
     inputs->place = place;
-    result = result ? result : device->cu.cuStreamCreate(&inputs->stream, CU_STREAM_NON_BLOCKING);
-    result = result ? result : device->cu.cuEventCreate(&inputs->copied, CU_EVENT_DISABLE_TIMING);
-    result = result ? result : device->cu.cuEventCreate(&inputs->taken, CU_EVENT_DISABLE_TIMING);
+    result = result ? result : pock_gpu_open_aside(device, &inputs->aside);
     inputs->stage[1] = stage;
     if (result) {
         pock_gpu_close_inputs(device);
@@ -30,15 +28,7 @@ void pock_gpu_close_inputs(pock_device *device) {
         device->space[POCK_INPUT] = inputs->stage[0];
         device->cu.cuMemFreeHost(inputs->stage[1]);
     }
-    if (inputs->copied) {
-        device->cu.cuEventDestroy(inputs->copied);
-    }
-    if (inputs->taken) {
-        device->cu.cuEventDestroy(inputs->taken);
-    }
-    if (inputs->stream) {
-        device->cu.cuStreamDestroy(inputs->stream);
-    }
+    pock_gpu_close_aside(device, &inputs->aside);
     *inputs = (pock_inputs){0};
 }
 
@@ -54,9 +44,9 @@ void pock_gpu_send_inputs(pock_device *device) {
         return;
     }
     inputs->ahead = 0;
-    pock_gpu_note(device, device->cu.cuStreamWaitEvent(device->stream, inputs->copied, 0), COPYING);
+    pock_gpu_note(device, device->cu.cuStreamWaitEvent(device->stream, inputs->aside.copied, 0), COPYING);
     pock_gpu_note(device, device->cu.cuMemcpyDtoDAsync(to, inputs->place, size(device), device->stream), COPYING);
-    pock_gpu_note(device, device->cu.cuEventRecord(inputs->taken, device->stream), COPYING);
+    pock_gpu_note(device, device->cu.cuEventRecord(inputs->aside.reached, device->stream), COPYING);
 }
 
 /* The other stage is free: the run that it was for has ended, and took it before. */
@@ -72,15 +62,15 @@ char *pock_device_turn(pock_device *device) {
 
 void pock_device_ahead(pock_device *device) {
     pock_inputs *inputs = &device->inputs;
-    pock_gpu_note(device, device->cu.cuStreamWaitEvent(inputs->stream, inputs->taken, 0), COPYING);
+    pock_gpu_note(device, device->cu.cuStreamWaitEvent(inputs->aside.stream, inputs->aside.reached, 0), COPYING);
     pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(inputs->place, device->space[POCK_INPUT], size(device),
-                                                       inputs->stream), COPYING);
-    pock_gpu_note(device, device->cu.cuEventRecord(inputs->copied, inputs->stream), COPYING);
+                                                       inputs->aside.stream), COPYING);
+    pock_gpu_note(device, device->cu.cuEventRecord(inputs->aside.copied, inputs->aside.stream), COPYING);
     inputs->ahead = 1;
 }
 
 void pock_device_forget(pock_device *device) {
     device->inputs.ahead = 0;
     pock_gpu_note(device, device->cu.cuCtxSetCurrent(device->context), "choosing the GPU");
-    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->inputs.stream), COPYING);
+    pock_gpu_note(device, device->cu.cuStreamSynchronize(device->inputs.aside.stream), COPYING);
 }

@@ -58,7 +58,7 @@ static int offload(pock_device *device, pock_error *error) {
                          (double)bytes / 1e6, pock_gpu_text(device, result));
     }
     if (bytes) {
-        pock_gpu_open_copies(device);
+        pock_gpu_open_aside(device, &device->copies); /* without one they take longer */
     }
     return POCK_OK;
 }
@@ -83,7 +83,7 @@ int pock_gpu_take_memory(pock_device *device, pock_error *error) {
 }
 
 void pock_gpu_give_memory(pock_device *device) {
-    pock_gpu_close_copies(device);
+    pock_gpu_close_aside(device, &device->copies);
     pock_gpu_close_inputs(device);
     for (int space = 0; space < POCK_SPACES; space++) {
         if (device->registered[space]) {

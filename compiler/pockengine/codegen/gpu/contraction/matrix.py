@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from ....plan.program import Kernel
 from ....targets import Gpu
@@ -183,7 +184,9 @@ def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, S
         code.line(f"uint32_t next_{side}[{_share(side, shape)}];")
 
     tiles: dict[str, Loads] = {side: Tile(f"{side}_tile", PITCH).load for side in SIDES}
-    tiles |= {name: straight.loads(side) for name, side in copied.items()}
+    for name, copy in copied.items():
+        along_k = Tile(f"{name}_tile[stage]", straight.PITCH).load
+        tiles[name] = along_k if copy.by_k else partial(straight.load_across, copy)
     with code.loop("k0", f"end + {deep}", "first", deep):
         if copied:
             code.line(f"const int into = (int)((k0 - first) / {deep} % {straight.STAGES}), stage = 1 - into;")

@@ -6,8 +6,6 @@ they are read. Knows nothing of how the other operand comes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...common.lines import Lines
 from .streamed import Side, goes_along_k
 from .writer import Writer
@@ -16,6 +14,8 @@ DEPTH = 32
 """Numbers along k of a tile."""
 _APART = 8
 """Numbers between two rows of a tile, so that the threads of a warp read from 32 banks."""
+PITCH = (DEPTH + _APART) // 2
+"""Words from one row to the next of a tile of words along k."""
 STAGES = 2
 
 
@@ -36,21 +36,15 @@ def copied(writer: Writer, name: str, width: int, compute: str) -> Side | None:
 
 def declare(writer: Writer, side: Side) -> None:
     """Declare the tiles."""
-    by_k, across = ("uint32_t", side.width, (DEPTH + _APART) // 2), ("uint16_t", DEPTH, side.width + _APART)
+    by_k, across = ("uint32_t", side.width, PITCH), ("uint16_t", DEPTH, side.width + _APART)
     type, rows, pitch = by_k if side.by_k else across
     writer.code.line(f"SHARED {type} {side.name}_tile[{STAGES}][{rows}][{pitch}] __attribute__((aligned(16)));")
 
 
-def loads(side: Side) -> Callable[[Lines, str, str], None]:
-    """What writes the code for a thread's four words of the tile `stage`, as FRAGMENT gives them (matrix.py)."""
-    tile, pitch = f"{side.name}_tile[stage]", (DEPTH + _APART) // 2
-
-    def along_k(code: Lines, words: str, row: str) -> None:
-        code.line(f"FRAGMENT({words}, &{tile}[{row}][kk], {pitch});")
-
-    def across(code: Lines, words: str, row: str) -> None:
-        for number, (further, word) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
-            x, k = f"{row} + g + {further}", f"2 * (kk + t + {word})"
-            code.line(f"{words}[{number}] = {tile}[{k}][{x}] | (uint32_t){tile}[{k} + 1][{x}] << 16;")
-
-    return along_k if side.by_k else across
+def load_across(side: Side, code: Lines, words: str, row: str) -> None:
+    """A thread's words of 16 rows or columns from `row` on of the tile `stage`, which lies across k, as FRAGMENT gives
+    them (matrix.py)."""
+    tile = f"{side.name}_tile[stage]"
+    for number, (further, word) in enumerate(((0, 0), (8, 0), (0, 4), (8, 4))):
+        x, k = f"{row} + g + {further}", f"2 * (kk + t + {word})"
+        code.line(f"{words}[{number}] = {tile}[{k}][{x}] | (uint32_t){tile}[{k} + 1][{x}] << 16;")

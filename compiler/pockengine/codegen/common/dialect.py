@@ -36,7 +36,8 @@ class Dialect:
     elements  the element types that it computes with
     bitcast   expression of the bits of {0}, of type {source}, as a number of type {to}
     library   the first part of the names of functions that we define: an expression that calls one needs its text
-    widened   types that it only reads -> expression of {0}, the bits of such a number, as an f32
+    widened   types that it does not compute with -> expression of {0}, the bits of such a number, as an f32
+    narrowed  those of them that it also writes -> expression of the bits of {0}, an f32, rounded
     """
 
     name: str
@@ -44,6 +45,7 @@ class Dialect:
     bitcast: str
     library: str
     widened: Mapping[DType, str] = field(default_factory=dict)
+    narrowed: Mapping[DType, str] = field(default_factory=dict)
 
     def type(self, dtype: DType) -> str:
         """The type of one element, and of what a pointer to an operand points to."""

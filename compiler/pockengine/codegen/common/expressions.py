@@ -21,17 +21,19 @@ def unsupported_types(values: Iterable[Value], dialect: Dialect) -> str | None:
     return None
 
 
-def only_read(node: Node, dialect: Dialect) -> str | None:
-    """A reason when a node computes with a type that the dialect only reads: casts to others are all it can do."""
-    for value in node.outputs if node.op == "cast" else (*node.inputs, *node.outputs):
-        if value.type.dtype in dialect.widened:
-            return f"the {dialect.name} backend only reads {value.type.dtype.value}, and does not compute with it"
+def only_stored(node: Node, dialect: Dialect) -> str | None:
+    """A reason when a node computes with a type that the dialect only reads or writes: casts are all it can do."""
+    casts = node.op == "cast"
+    for value in node.outputs if casts else (*node.inputs, *node.outputs):
+        if value.type.dtype in dialect.widened and not (casts and value.type.dtype in dialect.narrowed):
+            does = "reads and writes" if value.type.dtype in dialect.narrowed else "reads"
+            return f"the {dialect.name} backend only {does} {value.type.dtype.value}, and does not compute with it"
     return None
 
 
 def unsupported(node: Node, dialect: Dialect) -> str | None:
     """Why an elementwise node has no expression, or None."""
-    reason = unsupported_types((*node.inputs, *node.outputs), dialect) or only_read(node, dialect)
+    reason = unsupported_types((*node.inputs, *node.outputs), dialect) or only_stored(node, dialect)
     dtype = node.inputs[0].type.dtype
     if reason or node.op in ("cast", "clip", "bitcast") or node.op in dialect.elements[dtype].operators:
         return reason
@@ -89,6 +91,8 @@ def _cast(argument: str, source: DType, to: DType, dialect: Dialect) -> str:
         return argument
     if source in dialect.widened:
         argument, source = f"({dialect.widened[source].format(argument)})", DType.F32
+    if to in dialect.narrowed:
+        return dialect.narrowed[to].format(_cast(argument, source, DType.F32, dialect))
     if to is DType.BOOL:
         return f"{argument} != 0"
     return argument if source is to else f"({dialect.type(to)}){argument}"

@@ -8,9 +8,10 @@ from typing import Self
 
 from ... import ops
 from ...ir import DType, Graph, Node, RegionKind
-from ...passes import PASSES
+from ...passes import PASSES, Form, Pass
+from ...passes.rounded import Rounds, store_rounded
 from ...plan.lowering import RUNTIME_BYTES
-from ...plan.pipeline import Pipeline
+from ...plan.pipeline import Pipeline, Planning
 from ...plan.program import SCRATCH, Lowered, Packing
 from ...targets import Target
 from ..backend import Description, Limits
@@ -40,10 +41,21 @@ def _on_gpu(*passes: str) -> tuple[str, ...]:
     return tuple("fuse_apart" if name == "fuse" else name for name in passes if name not in _LEFT_OUT)
 
 
+def _rounds(planning: Planning) -> Rounds:
+    return lambda node: contraction.rounds(node, planning.lower.target)
+
+
+STORE_ROUNDED = Pass[Planning](
+    "store_rounded",
+    lambda graph, planning: store_rounded(graph, _rounds(planning)),
+    "what products alone read, and round to 16 bits, is stored so; also once more, beside what others read",
+    (Form.REGIONS,),
+)
 _DEFAULT = Pipeline()
 GPU = Pipeline(
     shaping=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.shaping))),
     sparing=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.sparing))),
+    ordering=(STORE_ROUNDED, *_DEFAULT.ordering),
 )
 """Regions of at most one contraction, which finds its operands in memory, as numbers or compressed; a mask is a byte an
 element, which a thread can write by itself."""
@@ -61,7 +73,7 @@ def unsupported(node: Node) -> str | None:
     reason = expressions.unsupported_types(values, GPU_C)
     if reason or node.op in BARE:
         moves = node.op in (*movement.OPS, "gather")
-        return reason or _pooled(node) or (None if moves else expressions.only_read(node, GPU_C))
+        return reason or _pooled(node) or (None if moves else expressions.only_stored(node, GPU_C))
     if node.body is not None:
         return next((reason for inner in node.body.nodes if (reason := _inside(inner))), None)
     if ops.get(node.op).kind in ("elementwise", "reduction", "contraction"):
@@ -76,7 +88,7 @@ def _pooled(node: Node) -> str | None:
 
 def _inside(node: Node) -> str | None:
     values = (*node.inputs, *node.outputs)
-    if reason := expressions.unsupported_types(values, GPU_C) or expressions.only_read(node, GPU_C):
+    if reason := expressions.unsupported_types(values, GPU_C) or expressions.only_stored(node, GPU_C):
         return reason
     if ops.decompresses(node):
         return None

@@ -9,6 +9,7 @@ A kernel is started as `blocks` of `threads` each. It has C's statements and the
     BLOCK, THREAD       which block of the launch, which thread of the block
     TABLE               a constant array of the program
     SAME_BITS(a, b, x)  the bits of x, of type a, as a number of type b
+    PACK_BF16(a, b)     two f32 as the word of two bf16, `a` in the low half; PACK_F16 likewise
     BARRIER             all threads of the block wait here, and see what others wrote
 """
 

@@ -20,6 +20,18 @@ typedef ulong uint64_t;
 #define INT64_C(x) x##L
 #define UINT64_C(x) x##UL
 #define INT64_MIN LONG_MIN
+static uint bf16_bits(float a)
+{
+    return isnan(a) ? 0x7FFF : (as_uint(a) + 0x7FFF + (as_uint(a) >> 16 & 1)) >> 16;
+}
+static uint f16_bits(float a)
+{
+    ushort bits;
+    vstore_half_rte(a, 0, (half *)&bits);
+    return bits;
+}
+#define PACK_BF16(a, b) (bf16_bits(a) | bf16_bits(b) << 16)
+#define PACK_F16(a, b) (f16_bits(a) | f16_bits(b) << 16)
 #define half pock_half
 #define KERNEL kernel
 #define GLOBAL global

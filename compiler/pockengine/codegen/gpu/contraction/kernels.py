@@ -12,7 +12,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from ....ir import DType, Node
+from ....ir import DType, Node, RegionKind
 from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered
 from ....targets import Gpu, Target
 from ...common.index_maps import Access, Contraction, contractions_of
@@ -123,6 +123,16 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
         calls += made
         scratch = max(scratch, nbytes)
     return Lowered(tuple(calls), scratch, elementwise_pairs(node, multiplied(node)))
+
+
+def rounds(node: Node, target: Target) -> DType | None:
+    """The 16-bit format in which matrix units multiply a contraction region's operands; None where they do not."""
+    if node.region_kind is not RegionKind.CONTRACTION or target.compute not in ("bf16", "f16"):
+        return None
+    anchor = anchor_of(node)
+    parts = contractions_of(anchor)
+    suited = all(min(part.sizes()[1:3]) >= thin.LEAST and matrix.suits(part) for part in parts)
+    return DType(target.compute) if suited and anchor.output.type.dtype is DType.F32 else None
 
 
 def _calls(node: Node, part: Contraction, option: _Option, share: float) -> tuple[list[Call], int]:

@@ -7,7 +7,7 @@ tile is multiplied. For tf32 they can be copied as they are, in the background, 
 can what is stored in the format in which it is multiplied (straight.py).
 These words of GPU-C are only for languages that have such units:
 
-    PACK_BF16(a, b)   two f32 as the word of two bf16, `a` in the low half; PACK_F16, and TF32(a), likewise
+    TF32(a)           an f32 as the word of a tf32
     MMA_BF16(s, l, r) adds to the thread's four sums `s` what its warp's words `l` (4) and `r` (2) make; MMA_F16 and
                       MMA_TF32 likewise
     FRAGMENT(w, first, pitch)

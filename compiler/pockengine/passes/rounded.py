@@ -1,0 +1,158 @@
+"""What products round on their way to a processor's matrix units is stored rounded: the same results, in half of the
+memory, and copied instead of converted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+
+from ..ir import DType, Graph, Node, RegionKind, Value
+from ..ops import is_kind, is_view, record_of
+
+Rounds = Callable[[Node], DType | None]
+"""The 16-bit format to which a node rounds the operands of its products, where it does."""
+
+_MOVES = ("transpose", "slice")
+_MAKES = (RegionKind.CONTRACTION, RegionKind.ELEMENTWISE, RegionKind.ROW)
+"""Regions that can store a result, or one more, rounded."""
+LEAST_READS = 256
+"""Of each number, by products: from so many on, what others read as well is stored twice."""
+
+
+def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
+    """A tensor that products alone read, which round it, is stored rounded, and moved so. One that others read as well
+    is stored twice where products in the same part of the step read it often.
+
+    %x = region(…); %y = region(%x, %w) {contraction}
+      ->   %r = region(…; cast to bf16); %y = region(%r, %w) {contraction: cast to f32}
+    """
+    found = _Rounding(graph, rounds).found()
+    if not found:
+        return graph
+    stored = {value: Value(f"{value.name}.rounded", value.type.with_dtype(to)) for value, (to, _) in found.items()}
+    twice = {stored[value] for value, (_, alone) in found.items() if not alone}
+    nodes = []
+    for node in graph.nodes:
+        if _moves(node):
+            nodes.append(_moved(node, stored))
+            continue
+        nodes.append(_made_rounded(_read_rounded(node, stored) if rounds(node) else node, stored, twice))
+    return graph.with_(nodes=tuple(nodes))
+
+
+class _Rounding:
+    """Which values are stored rounded."""
+
+    def __init__(self, graph: Graph, rounds: Rounds) -> None:
+        self.rounds = rounds
+        self.made, self.users, self.results = graph.producers(), graph.users(), {*graph.results()}
+        self.alone = cache(self._alone)
+
+    def found(self) -> dict[Value, tuple[DType, bool]]:
+        """Value -> its format, and whether that is all that is stored of it."""
+        found: dict[Value, tuple[DType, bool]] = {}
+        for value, node in self.made.items():
+            if value.type.dtype is not DType.F32:
+                continue
+            to = self.alone(value)
+            if _moves(node):
+                if to is not None and found.get(node.inputs[0]) == (to, True):
+                    found[value] = (to, True)
+            elif node.region_kind in _MAKES and (chosen := to or self._beside(value)) is not None:
+                found[value] = (chosen, to is not None)
+        return found
+
+    def _alone(self, value: Value) -> DType | None:
+        """What all readers round a value to; None where one does not, or where it outlives the program."""
+        formats = {self._read(node, value) for node in self.users[value]}
+        return formats.pop() if len(formats) == 1 and value not in self.results else None
+
+    def _read(self, node: Node, value: Value) -> DType | None:
+        """The format to which a node rounds a value, if that is all that it does with it."""
+        if _moves(node):
+            return self.alone(node.output)
+        product = _product(node)
+        if node.body is None or product is None:
+            return None
+        inner = node.body.inputs[node.inputs.index(value)]
+        readers = [one for one in node.body.nodes if inner in one.inputs]
+        return self.rounds(node) if readers == [product] and inner not in node.body.outputs.values() else None
+
+    def _beside(self, value: Value) -> DType | None:
+        """The format in which a value is worth being stored once more."""
+        formats, reads = set(), 0
+        for node in self.users[value]:
+            product = _product(node)
+            if node.body is None or product is None or _part(node) != _part(self.made[value]):
+                continue
+            to, inner = self.rounds(node), node.body.inputs[node.inputs.index(value)]
+            if to is not None and inner in product.inputs:
+                formats.add(to)
+                types = [[one.type for one in values] for values in (product.inputs, product.outputs)]
+                reads += record_of(product).cost(*types, product.attrs) // (2 * value.type.size)
+        return formats.pop() if len(formats) == 1 and reads >= LEAST_READS else None
+
+
+def _part(node: Node) -> str:
+    return "forward" if node.phase == "forward" else "backward"
+
+
+def _moves(node: Node) -> bool:
+    """Whether a node puts an operand's numbers elsewhere, and does nothing else."""
+    return is_view(node) or node.op in _MOVES
+
+
+def _product(node: Node) -> Node | None:
+    """Of a contraction region."""
+    if node.region_kind is not RegionKind.CONTRACTION or node.body is None:
+        return None
+    return next(one for one in node.body.nodes if is_kind(one, "contraction"))
+
+
+def _moved(node: Node, stored: Mapping[Value, Value]) -> Node:
+    if node.output not in stored:
+        return node
+    return Node(node.op, (stored[node.inputs[0]],), (stored[node.output],), node.attrs, None, node.phase, node.origin)
+
+
+def _read_rounded(node: Node, stored: Mapping[Value, Value]) -> Node:
+    """A contraction region whose product reads what is stored rounded; what else reads it in the region does not."""
+    product, body = _product(node), node.body
+    assert product is not None and body is not None
+    outer = dict(zip(body.inputs, node.inputs, strict=True))
+    wide: dict[Value, Value] = {}
+    casts: list[Node] = []
+    for inner in dict.fromkeys(product.inputs):
+        if (narrow := stored.get(outer.get(inner, inner))) is None:
+            continue
+        read, wide[inner] = Value(narrow.name, narrow.type), Value(f"{inner.name}.wide", inner.type)
+        outer[read] = narrow
+        casts.append(Node("cast", (read,), (wide[inner],), {"to": DType.F32.value}))
+    if not casts:
+        return node
+    reading = replace(product, inputs=tuple(wide.get(one, one) for one in product.inputs))
+    nodes = (*casts, *(reading if one is product else one for one in body.nodes))
+    used = {one for inner in nodes for one in inner.inputs} | {*body.outputs.values()}
+    inputs = tuple(one for one in outer if one in used)
+    inner = body.with_(inputs=inputs, nodes=nodes)
+    return replace(node, inputs=tuple(outer[one] for one in inputs), body=inner)
+
+
+def _made_rounded(node: Node, stored: Mapping[Value, Value], twice: set[Value]) -> Node:
+    """A region that stores results rounded, in the place of them or once more."""
+    body = node.body
+    if body is None or stored.keys().isdisjoint(node.outputs):
+        return node
+    nodes, results, outputs = [*body.nodes], dict[str, Value](), list[Value]()
+    for outer, (name, inner) in zip(node.outputs, body.outputs.items(), strict=True):
+        narrow = stored.get(outer)
+        if narrow is None or narrow in twice:
+            results[name] = inner
+            outputs.append(outer)
+        if narrow is not None:
+            rounded = Value(f"{inner.name}.rounded", narrow.type)
+            nodes.append(Node("cast", (inner,), (rounded,), {"to": narrow.type.dtype.value}))
+            results[f"{name}.rounded"] = rounded
+            outputs.append(narrow)
+    return replace(node, outputs=tuple(outputs), body=body.with_(nodes=tuple(nodes), outputs=results))

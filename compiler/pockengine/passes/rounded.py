@@ -89,9 +89,13 @@ class _Rounding:
             to, inner = self.rounds(node), node.body.inputs[node.inputs.index(value)]
             if to is not None and inner in product.inputs:
                 formats.add(to)
-                types = [[one.type for one in values] for values in (product.inputs, product.outputs)]
-                reads += record_of(product).cost(*types, product.attrs) // (2 * value.type.size)
+                reads += _multiplications(product) // value.type.size
         return formats.pop() if len(formats) == 1 and reads >= LEAST_READS else None
+
+
+def _multiplications(product: Node) -> int:
+    operands, results = ([value.type for value in values] for values in (product.inputs, product.outputs))
+    return record_of(product).cost(operands, results, product.attrs) // 2
 
 
 def _part(node: Node) -> str:
@@ -135,8 +139,7 @@ def _read_rounded(node: Node, stored: Mapping[Value, Value]) -> Node:
     nodes = (*casts, *(reading if one is product else one for one in body.nodes))
     used = {one for inner in nodes for one in inner.inputs} | {*body.outputs.values()}
     inputs = tuple(one for one in outer if one in used)
-    inner = body.with_(inputs=inputs, nodes=nodes)
-    return replace(node, inputs=tuple(outer[one] for one in inputs), body=inner)
+    return replace(node, inputs=tuple(outer[one] for one in inputs), body=body.with_(inputs=inputs, nodes=nodes))
 
 
 def _made_rounded(node: Node, stored: Mapping[Value, Value], twice: set[Value]) -> Node:

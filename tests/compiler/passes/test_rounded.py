@@ -15,7 +15,7 @@ from pockengine.ops import Emitter
 from pockengine.passes import optimise
 from pockengine.passes.rounded import store_rounded
 from pockengine.plan.lowering import Lowering
-from pockengine.plan.pipeline import Planning
+from pockengine.plan.pipeline import Planning, PlanPasses
 from pockengine.recipe import Recipe
 from pockengine.targets import get
 from tests.compiler.models import zoo
@@ -29,7 +29,7 @@ def _shaped(graph: Graph, compute: str = "bf16") -> Graph:
     """As a GPU's pipeline has it, with the pass."""
     lowering = Lowering(GPU, replace(get("host"), compute=compute), 1)
     planning = Planning(claims=GPU.claims, lower=lowering)
-    passes = (*GPU.pipeline.algebra, *GPU.pipeline.shaping, GPU.pipeline.passes()["store_rounded"])
+    passes: PlanPasses = (*GPU.pipeline.algebra, *GPU.pipeline.shaping, GPU.pipeline.passes()["store_rounded"])
     return optimise(graph, passes, planning)
 
 

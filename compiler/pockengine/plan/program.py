@@ -23,10 +23,12 @@ SCRATCH = "scratch"
 @dataclass(frozen=True)
 class Kernel:
     """One function of the device's. `symbol` names it, so that equal work on equal shapes is one kernel; `source` is
-    what the backend's `build` makes it of, in the backend's own language."""
+    what the backend's `build` makes it of, in the backend's own language; `shared` how many bytes of a GPU's shared
+    memory a launch gives each block, beside what the source declares."""
 
     symbol: str
     source: str
+    shared: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -11,6 +12,13 @@ GENERATIONS = (
     "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_101", "sm_103", "sm_120", "sm_121",
 )  # fmt: skip
 """Those of NVIDIA's that there are, and kernels are written for (NVRTC 12.9, "Supported compile options")."""
+
+_SHARED_KB = {
+    **dict.fromkeys(("80", "87"), 163),
+    **dict.fromkeys(("86", "89", "120", "121"), 99),
+    **dict.fromkeys(("90", "100", "101", "103"), 227),
+}
+_USUAL_SHARED_KB = 48
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,12 @@ class Gpu:
     def copies_apart(self) -> bool:
         """Whether a block's shared memory is filled in the background: GPUs of NVIDIA's from the same on."""
         return self.arch.startswith("sm_")
+
+    @property
+    def block_shared_bytes(self) -> int:
+        """Shared memory that a block can ask for (CUDA C++ programming guide 12.9, "Technical specifications")."""
+        found = re.fullmatch(r"sm_(\d+)a?", self.arch)
+        return _SHARED_KB.get(found[1] if found else "", _USUAL_SHARED_KB) << 10
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

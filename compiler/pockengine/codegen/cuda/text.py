@@ -33,6 +33,8 @@ typedef unsigned long uint64_t;
 #define BLOCK ((int)blockIdx.x)
 #define THREAD ((int)threadIdx.x)
 #define BARRIER __syncthreads()
+extern __shared__ __align__(128) char pock_pool[];
+#define POOL pock_pool
 template <typename To, typename From> __device__ To same_bits(From x)
 {
     union { From from; To to; } u = {x};
@@ -73,6 +75,14 @@ static __device__ void FRAGMENT(uint32_t *w, const void *first, int pitch)
     const uint32_t *row = (const uint32_t *)first + lane % 16 * pitch + lane / 16 * 4;
     const uint32_t place = (uint32_t)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(place) : "memory");
+}
+static __device__ void FRAGMENT_ACROSS(uint32_t *w, const void *first, int pitch)
+{
+    const int lane = threadIdx.x % 32;
+    const uint16_t *row = (const uint16_t *)first + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8;
+    const uint32_t place = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(place) : "memory");
 }
 #define MMA(name, shape) \\
@@ -120,6 +130,7 @@ MMA(MMA_TF32, "m16n8k8.row.col.f32.tf32.tf32.f32")
 def launches_c(calls: Collection[Call], images: Mapping[str, bytes], architecture: Architecture, header: str) -> str:
     """The text of kernels.c: each kernel's machine code, and the function of its name that starts it. `images` are by
     the kernels' names, in their order; `header` is the text of launch.h."""
+    shared = {call.kernel.symbol: call.kernel.shared for call in calls}
     packed, places, size = pack(images.values())
     lines = ["/* The kernels' machine code. */", header]
     lines.append("const unsigned char pock_device_packed[] =")
@@ -127,7 +138,8 @@ def launches_c(calls: Collection[Call], images: Mapping[str, bytes], architectur
     lines.append("    ;")
     lines.append(f"const uint32_t pock_device_packed_bytes = {len(packed)}, pock_device_image_bytes = {size};")
     lines.append("const pock_device_kernel pock_device_kernels[] = {")
-    lines += [f'    {{"{symbol}", {place}}},' for symbol, place in zip(images, places, strict=True)] or ["    {0, 0},"]
+    placed = zip(images, places, strict=True)
+    lines += [f'    {{"{symbol}", {place}, {shared[symbol]}}},' for symbol, place in placed] or ["    {0, 0, 0},"]
     lines.append("};")
     lines.append(f"const uint32_t pock_device_kernel_count = {len(images)};")
     major, minor, exact = architecture.major, architecture.minor, int(architecture.exact)

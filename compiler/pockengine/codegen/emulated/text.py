@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...plan.program import Call, Grid
-from ..gpu.launches import grids_of, kernels_of
+from ...plan.program import Call, Grid, Kernel
+from ..gpu.launches import grids_of
 
 PRELUDE = """\
 #include <math.h>
@@ -24,6 +24,7 @@ PRELUDE = """\
 #define BLOCK pock_block
 #define THREAD pock_thread
 #define BARRIER pock_barrier()
+#define POOL pock_pool
 #define SAME_BITS(from, to, x) (((union { from f; to t; }){x}).t)
 #define pow powf
 #define COPY(bytes, to, from, there) pock_copy(bytes, to, from, there)
@@ -33,6 +34,7 @@ PRELUDE = """\
 #define PACK_F16(a, b) pock_pack_f16(a, b)
 #define TF32(a) pock_tf32(a)
 #define FRAGMENT(w, first, pitch) pock_fragment(w, first, pitch)
+#define FRAGMENT_ACROSS(w, first, pitch) pock_fragment_across(w, first, pitch)
 #define MMA_BF16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_BF16)
 #define MMA_F16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_F16)
 #define MMA_TF32(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_TF32)
@@ -43,11 +45,12 @@ def units_of(calls: Iterable[Call], header: str) -> dict[str, str]:
     """Symbol -> C of each kernel, and of the function of its name that a model's tables call. `header` is the text of
     emulator.h."""
     calls = list(calls)
-    grids = grids_of(calls)
-    return {symbol: _unit(symbol, text, header, *grids[symbol]) for symbol, text in kernels_of(calls).items()}
+    kernels, grids = {call.kernel.symbol: call.kernel for call in calls}, grids_of(calls)
+    return {symbol: _unit(kernels[symbol], header, *grids[symbol]) for symbol in sorted(kernels)}
 
 
-def _unit(symbol: str, text: str, header: str, grid: Grid, operands: int) -> str:
+def _unit(kernel: Kernel, header: str, grid: Grid, operands: int) -> str:
+    symbol, text = kernel.symbol, kernel.source
     waits = re.search(r"\bBARRIER\b", text) is not None
     arguments = ", ".join(f"arg[{i}]" for i in range(operands))
     return f"""\
@@ -64,6 +67,6 @@ static void body(void *const *arg)
 void {symbol}(void *const *arg, int task, int tasks)
 {{
     (void)task, (void)tasks;
-    pock_emulate(body, arg, {grid.blocks}, {grid.threads}, {int(waits)});
+    pock_emulate(body, arg, {grid.blocks}, {grid.threads}, {int(waits)}, {kernel.shared});
 }}
 """

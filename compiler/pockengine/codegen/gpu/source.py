@@ -10,6 +10,7 @@ A kernel is started as `blocks` of `threads` each. It has C's statements and the
     TABLE               a constant array of the program
     SAME_BITS(a, b, x)  the bits of x, of type a, as a number of type b
     PACK_BF16(a, b)     two f32 as the word of two bf16, `a` in the low half; PACK_F16 likewise
+    POOL                shared memory that a launch gives the block (`Kernel.shared` bytes), from a multiple of 128 on
     BARRIER             all threads of the block wait here, and see what others wrote
 """
 
@@ -76,13 +77,13 @@ def blocks_of(count: int, threads: int = THREADS) -> int:
     return -(-count // threads)
 
 
-def kernel(stem: str, title: str, body: str, helpers: Iterable[str] = ()) -> Kernel:
+def kernel(stem: str, title: str, body: str, helpers: Iterable[str] = (), shared: int = 0) -> Kernel:
     """Make a kernel of GPU-C text. `title` is one line for the reader; it must not hold the user's names, so that equal
-    work is one kernel. Helpers that kernels share are defined once in a text of several."""
+    work is one kernel. Helpers that kernels share are defined once in a text of several. `shared`: bytes of POOL."""
     parts = [f"/* {title} */", *map(_once, helpers), body]
     text = "\n".join(part.rstrip("\n") + "\n" for part in parts)
     symbol = f"k_{stem}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return Kernel(symbol, text.replace(SYMBOL, symbol))
+    return Kernel(symbol, text.replace(SYMBOL, symbol), shared)
 
 
 def _once(helper: str) -> str:

@@ -33,15 +33,17 @@ def make_driver(programs: Mapping[str, Program], folder: Path) -> Path:
 
 def driver_of(calls: Sequence[Call], folder: Path) -> Path:
     """The same for the kernels of any calls."""
-    grids = grids_of(calls)
+    grids, shared = grids_of(calls), {call.kernel.symbol: call.kernel.shared for call in calls}
     table = ["#include <stddef.h>", "typedef void run(void *const *arg, int task, int tasks);"]
     table += [f"run {symbol};" for symbol in grids]
-    table.append("const struct { const char *name; run *run; unsigned blocks, threads, operands; } fake_kernels[] = {")
+    table.append(
+        "const struct { const char *name; run *run; unsigned blocks, threads, operands, shared; } fake_kernels[] = {"
+    )
     table += [
-        f'    {{"{symbol}", {symbol}, {grid.blocks}, {grid.threads}, {operands}}},'
+        f'    {{"{symbol}", {symbol}, {grid.blocks}, {grid.threads}, {operands}, {shared[symbol]}}},'
         for symbol, (grid, operands) in grids.items()
     ]
-    table += ["    {NULL, NULL, 0, 0, 0},", "};"]
+    table += ["    {NULL, NULL, 0, 0, 0, 0},", "};"]
     header = device_runtime().sources["cuda.h"]
     sources = {
         **emulated_sources(calls),

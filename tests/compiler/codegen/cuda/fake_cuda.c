@@ -12,6 +12,7 @@
 #define LOST 719
 #define MOST_LAUNCHES 4096
 #define MOST_OPERANDS 64
+#define MOST_KERNELS 4096
 #define MOST_QUEUED 65536
 #define MOST_STREAMS 2
 #define IN_CAPTURE 900
@@ -20,7 +21,7 @@
 typedef struct {
     const char *name;
     void (*run)(void *const *arg, int task, int tasks);
-    unsigned blocks, threads, operands;
+    unsigned blocks, threads, operands, shared;
 } emulated;
 
 /* Of the program under test: see driver.py. */
@@ -65,6 +66,7 @@ struct CUstream_st {
     unsigned next, count;
 };
 
+static unsigned asked[MOST_KERNELS]; /* bytes of shared memory that a kernel may be given */
 static struct CUgraph_st *recording;
 static CUstream captured[MOST_STREAMS]; /* those that are recorded, the first of which began it */
 static double clock_ms; /* a block takes a 1024th of a millisecond, and nothing else takes time */
@@ -307,13 +309,21 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     }
     return 500;
 }
+CUresult cuFuncSetAttribute(CUfunction function, int what, int value) {
+    const emulated *kernel = (const emulated *)(const void *)function;
+    if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || kernel - fake_kernels >= MOST_KERNELS || is("no-room")) {
+        return 1;
+    }
+    asked[kernel - fake_kernels] = (unsigned)value;
+    return CUDA_SUCCESS;
+}
 CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                         unsigned shared, CUstream stream, void **parameters, void **extra) {
-    (void)shared;
     const emulated *kernel = (const emulated *)(const void *)function;
     unsigned place = place_of(stream);
     launch made = {.kernel = kernel, .stream = place % MOST_STREAMS};
-    if (x != kernel->blocks || threads != kernel->threads || y * z * ty * tz != 1 || extra) {
+    if (x != kernel->blocks || threads != kernel->threads || y * z * ty * tz != 1 || extra || shared != kernel->shared ||
+        (shared > POCK_USUAL_SHARED && shared > asked[kernel - fake_kernels])) {
         return 1;
     }
     for (unsigned i = 0; i < kernel->operands; i++) {

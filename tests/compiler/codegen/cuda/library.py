@@ -13,12 +13,14 @@ from pockengine.codegen.cuda.architecture import architecture_of
 from pockengine.codegen.cuda.build import images_of
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.ir import Array
-from pockengine.plan.program import Call, Grid, Lowered
+from pockengine.plan.program import Call, Grid, Kernel, Lowered
 from pockengine.targets import Target
 from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
 
 BYTES = 16 << 20
+_MOST_DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 
 
 class Failed(Exception):
@@ -43,6 +45,9 @@ class Gpu:
         self._call("cuStreamCreate", ctypes.byref(self._stream), 1)
         self._call("cuMemAlloc_v2", ctypes.byref(self._memory), ctypes.c_size_t(BYTES))
         self._functions = {symbol: self._loaded(symbol, image) for symbol, image in images.items()}
+        for lowered in self.lowered:
+            for call in lowered.calls:
+                self._give(call.kernel)
 
     def check(self, index: int, rtol: float = 2e-5, atol: float = 2e-5) -> None:
         """Compare a case with the interpreter, also with every in-place pair that the backend allows."""
@@ -64,7 +69,7 @@ class Gpu:
         places = [placed.places[value] for value in call.operands] + [placed.scratch] * call.workspace
         addresses = [ctypes.c_uint64(self._memory.value + place) for place in places]
         arguments = (ctypes.c_void_p * len(addresses))(*(ctypes.addressof(one) for one in addresses))
-        grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, 0)
+        grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, call.kernel.shared)
         self._call("cuLaunchKernel", self._functions[call.kernel.symbol], *grid, self._stream, arguments, None)
 
     def _loaded(self, symbol: str, image: bytes) -> ctypes.c_void_p:
@@ -72,6 +77,11 @@ class Gpu:
         self._call("cuModuleLoadData", ctypes.byref(module), image)
         self._call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
         return function
+
+    def _give(self, kernel: Kernel) -> None:
+        """Let a launch give a block the shared memory that the kernel takes."""
+        if kernel.shared:
+            self._call("cuFuncSetAttribute", self._functions[kernel.symbol], _MOST_DYNAMIC_SHARED, kernel.shared)
 
     def _call(self, name: str, *arguments: Any) -> None:
         if code := getattr(self._driver, name)(*arguments):

@@ -38,10 +38,10 @@ KERNEL void k_test(OPERAND(0), OPERAND(1))
 """
 
 
-def _function(folder: Path, text: str) -> Any:
-    """A kernel of two blocks of 64 threads."""
+def _function(folder: Path, text: str, shared: int = 0) -> Any:
+    """A kernel of two blocks of 64 threads, with so many bytes in their pools."""
     operands = tuple(Value(name, TensorType(DType.F32, (128,))) for name in "xy")
-    call = Call(Kernel("k_test", text), operands, False, Grid(2, 64), 0, 0)
+    call = Call(Kernel("k_test", text, shared), operands, False, Grid(2, 64), 0, 0)
     return compile_sources(folder, emulated_sources([call]), get("host"), ("-O1",)).k_test
 
 
@@ -61,14 +61,37 @@ def test_a_kernel_that_does_not_wait_is_seen(tmp_path: Path) -> None:
 
 
 def test_threads_that_wait_for_ended_ones_end_the_process(tmp_path: Path) -> None:
-    function = _function(tmp_path, REVERSED.replace("WAIT", "if (THREAD < 40) return; BARRIER;"))
+    assert _ends(_function(tmp_path, REVERSED.replace("WAIT", "if (THREAD < 40) return; BARRIER;")))
+
+
+def _ends(function: Any) -> bool:
+    """Whether a kernel ends its process."""
     child = os.fork()
     if child == 0:
         faulthandler.disable()
         os.close(2)
         _run(function)
         os._exit(0)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGABRT
+    return os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGABRT
+
+
+POOLED = """\
+KERNEL void k_test(OPERAND(0), OPERAND(1))
+{
+    float *kept = (float *)POOL;
+    kept[THREAD] = AT(GLOBAL float, 0)[BLOCK * 64 + THREAD];
+    BARRIER;
+    AT(GLOBAL float, 1)[BLOCK * 64 + THREAD] = kept[63 - THREAD];
+}
+"""
+
+
+def test_a_block_has_the_shared_memory_that_its_launch_gives(tmp_path: Path) -> None:
+    assert _run(_function(tmp_path, POOLED, 64 * 4))
+
+
+def test_a_block_that_writes_beyond_it_ends_the_process(tmp_path: Path) -> None:
+    assert _ends(_function(tmp_path, POOLED, 63 * 4))
 
 
 @pytest.mark.parametrize("compute", some(matrix.FORMATS, 2))

@@ -127,7 +127,7 @@ def _node(op: str, types: Sequence[TensorType], made: TensorType, **attrs: Any) 
     "node, part",
     [
         (_node("cast", [TensorType(DType.F32, (8,))], TensorType(DType.BIT, (8,)), to="bit"), "no masks of bits"),
-        (_node("add", [TensorType(DType.BF16, (2,))] * 2, TensorType(DType.BF16, (2,))), "only reads bf16"),
+        (_node("add", [TensorType(DType.BF16, (2,))] * 2, TensorType(DType.BF16, (2,))), "only reads and writes bf16"),
         (_node("matmul", [TensorType(DType.BOOL, (2, 2))] * 2, TensorType(DType.BOOL, (2, 2))), "no matmul of bool"),
     ],
 )

@@ -27,6 +27,8 @@ enum {
     CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99
 };
 
+#define CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES 8
+#define POCK_USUAL_SHARED (48u << 10) /* bytes that every launch may give a block */
 #define CU_MEMHOSTREGISTER_DEVICEMAP 2u
 #define CU_EVENT_DEFAULT 0u
 #define CU_EVENT_DISABLE_TIMING 2u
@@ -59,6 +61,7 @@ enum {
     X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \
     X(cuModuleUnload, "cuModuleUnload", (CUmodule)) \
     X(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *)) \
+    X(cuFuncSetAttribute, "cuFuncSetAttribute", (CUfunction, int, int)) \
     X(cuLaunchKernel, "cuLaunchKernel", (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
                                          unsigned, CUstream, void **, void **)) \
     X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned)) \

@@ -127,10 +127,10 @@ void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const
         places[i] = address(device, arg[i]);
         parameters[i] = &places[i];
     }
-    const char *name = pock_device_kernels[number].name;
+    const pock_device_kernel *kernel = &pock_device_kernels[number];
     pock_gpu_mark(device, 0);
-    pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, 0,
-                                                    device->stream, parameters, NULL), name);
+    pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, kernel->shared,
+                                                    device->stream, parameters, NULL), kernel->name);
     pock_gpu_mark(device, 1);
 }
 

@@ -8,11 +8,21 @@
 #include "launch.h"
 #include "unpack.h"
 
+/* Finds a kernel in its machine code; what it shares in a block beyond the usual is asked for. */
+static CUresult find(pock_device *device, const pock_device_kernel *kernel, const void *image, uint32_t i) {
+    CUresult result = device->cu.cuModuleLoadData(&device->modules[i], image);
+    result = result ? result : device->cu.cuModuleGetFunction(&device->functions[i], device->modules[i], kernel->name);
+    if (result == CUDA_SUCCESS && kernel->shared > POCK_USUAL_SHARED) {
+        result = device->cu.cuFuncSetAttribute(device->functions[i], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                               (int)kernel->shared);
+    }
+    return result;
+}
+
 static int load(pock_device *device, const unsigned char *images, pock_error *error) {
     for (uint32_t i = 0; i < pock_device_kernel_count; i++) {
         const pock_device_kernel *kernel = &pock_device_kernels[i];
-        CUresult result = device->cu.cuModuleLoadData(&device->modules[i], images + kernel->image);
-        result = result ? result : device->cu.cuModuleGetFunction(&device->functions[i], device->modules[i], kernel->name);
+        CUresult result = find(device, kernel, images + kernel->image, i);
         if (result) {
             return pock_fail(error, result == CUDA_ERROR_OUT_OF_MEMORY ? POCK_MEMORY : POCK_FAILED,
                              "%s does not load the kernel %s: %s", device->name, kernel->name,

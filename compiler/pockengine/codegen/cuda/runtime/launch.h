@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A kernel's name, and where in the unpacked images its machine code is, as the driver loads it. */
+/* A kernel's name, where in the unpacked images its machine code is, as the driver loads it, and how many bytes of shared memory
+ * a launch gives each block. */
 typedef struct {
     const char *name;
-    uint32_t image;
+    uint32_t image, shared;
 } pock_device_kernel;
 
 extern const pock_device_kernel pock_device_kernels[];

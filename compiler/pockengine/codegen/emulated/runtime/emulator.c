@@ -3,12 +3,18 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define MOST_THREADS 1024
 #define STACK_BYTES (64 << 10)
 
+#define MOST_SHARED (227 << 10) /* of a block of a GPU of capability 9.0 */
+#define BEYOND 1024             /* bytes behind a block's memory that stay as they are */
+#define NOTHING 0xFF            /* each byte of floats that are none */
+
 _Thread_local int pock_block, pock_thread;
+_Thread_local char *pock_pool;
 
 /* What a fiber is, while another one runs: the top of its stack, where its registers are. */
 typedef struct {
@@ -98,21 +104,47 @@ static void run_block(int threads) {
     }
 }
 
-void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits) {
-    if (waits && !block.stacks) {
-        void *stacks = mmap(NULL, (size_t)MOST_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (stacks == MAP_FAILED) {
-            fprintf(stderr, "not enough memory for the stacks of %d threads\n", MOST_THREADS);
+/* Memory that is kept from launch to launch. */
+static void *taken(size_t bytes, const char *what) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        fprintf(stderr, "not enough memory for %s of a block\n", what);
+        abort();
+    }
+    return memory;
+}
+
+static void check_pool(int shared) {
+    for (int i = 0; i < BEYOND; i++) {
+        if ((unsigned char)pock_pool[shared + i] != NOTHING) {
+            fprintf(stderr, "a block writes beyond its shared memory of %d bytes\n", shared);
             abort();
         }
-        block.stacks = stacks;
+    }
+}
+
+void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits, int shared) {
+    if (waits && !block.stacks) {
+        block.stacks = taken((size_t)MOST_THREADS * STACK_BYTES, "the stacks");
+    }
+    if (shared && !pock_pool) {
+        pock_pool = taken(MOST_SHARED + BEYOND, "the shared memory");
+    }
+    if (shared > MOST_SHARED) {
+        fprintf(stderr, "no GPU gives a block %d bytes of shared memory\n", shared);
+        abort();
     }
     block.body = body;
     block.arg = arg;
     for (pock_block = 0; pock_block < blocks; pock_block++) {
+        if (shared) {
+            memset(pock_pool, NOTHING, (size_t)shared + BEYOND);
+        }
         if (waits) {
             run_block(threads);
+            if (shared) {
+                check_pool(shared);
+            }
             continue;
         }
         for (pock_thread = 0; pock_thread < threads; pock_thread++) {

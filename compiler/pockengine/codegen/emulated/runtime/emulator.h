@@ -8,8 +8,12 @@
 /* Which block and thread this is. */
 extern _Thread_local int pock_block, pock_thread;
 
-/* Runs `body` on the operands `arg` as each thread of each block. `waits`: threads call pock_barrier. */
-void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits);
+/* A block's shared memory beside what its kernel declares. */
+extern _Thread_local char *pock_pool;
+
+/* Runs `body` on the operands `arg` as each thread of each block. `waits`: threads call pock_barrier. A block has `shared` bytes
+ * at pock_pool, with nothing sensible in them; one that writes beyond ends the process. */
+void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits, int shared);
 
 /* Waits for all threads of the block. Ends the process where one of them has ended: on a GPU that is undefined. */
 void pock_barrier(void);
@@ -22,6 +26,7 @@ uint32_t pock_pack_bf16(float low, float high);
 uint32_t pock_pack_f16(float low, float high);
 uint32_t pock_tf32(float number);
 void pock_fragment(uint32_t *words, const void *first, int pitch);
+void pock_fragment_across(uint32_t *words, const void *first, int pitch);
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
 
 /* Copies to shared memory in the background. The words are those of codegen/gpu/contraction/streamed.py; a thread that copies

@@ -65,13 +65,27 @@ static float product(uint32_t left, uint32_t right, int format) {
                : half_of(left, 0, format) * half_of(right, 0, format) + half_of(left, 1, format) * half_of(right, 1, format);
 }
 
-void pock_fragment(uint32_t *words, const void *first, int pitch) {
-    const uint32_t *rows = first;
-    int g = pock_thread % 32 / 4, t = pock_thread % 4;
-    if ((uintptr_t)first % 16 || pitch % 4) {
+static void check_rows(const void *first, int pitch_bytes) {
+    if ((uintptr_t)first % 16 || pitch_bytes % 16) {
         fprintf(stderr, "a fragment's rows do not begin at multiples of 16 bytes\n");
         abort();
     }
+}
+
+void pock_fragment_across(uint32_t *words, const void *first, int pitch) {
+    const uint16_t *rows = first;
+    int g = pock_thread % 32 / 4, t = pock_thread % 4;
+    check_rows(first, pitch * 2);
+    for (int i = 0; i < 4; i++) {
+        const uint16_t *low = rows + (2 * t + i / 2 * 8) * pitch + g + i % 2 * 8;
+        words[i] = low[0] | (uint32_t)low[pitch] << 16;
+    }
+}
+
+void pock_fragment(uint32_t *words, const void *first, int pitch) {
+    const uint32_t *rows = first;
+    int g = pock_thread % 32 / 4, t = pock_thread % 4;
+    check_rows(first, pitch * 4);
     for (int i = 0; i < 4; i++) {
         words[i] = rows[(g + i % 2 * 8) * pitch + i / 2 * 4 + t];
     }

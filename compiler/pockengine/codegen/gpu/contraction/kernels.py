@@ -20,6 +20,7 @@ from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, fl
 from ..pace import LATENCY, Cut, Pace, cuts, gpu_of
 from ..source import THREADS, blocks_of
 from . import matrix, streamed, thin, tiled
+from .rings import can_be_copied
 from .sums import sums
 from .writer import Writer, multiplied, unpacked
 
@@ -157,7 +158,7 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float) -> tupl
 
 
 def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:
-    anchor, (batch, m, n, _) = anchor_of(node), part.sizes()
+    anchor, (batch, m, n, k) = anchor_of(node), part.sizes()
     if min(m, n) < thin.LEAST:
         for lanes in thin.lanes_of(part):
             blocks = blocks_of(batch * m * n, lanes.results)
@@ -166,10 +167,10 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     streams = gpu.copies_apart and streamed.suits(node, anchor)
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
-        streams = streams and compute == "tf32"
-        for shape in matrix.SHAPES:
-            pace = shape.pace(compute, gpu, streams, sizes)
-            made = partial(matrix.tiled, shape=shape, compute=compute, streams=streams, copies=gpu.copies_apart)
+        rings = gpu.copies_apart and can_be_copied(Writer(node, anchor, part, Cut(1, k, 0.0)), compute)
+        for shape in matrix.shapes(rings, compute, gpu):
+            pace = shape.pace(compute, gpu, rings, sizes)
+            made = partial(matrix.tiled, shape=shape, compute=compute, gpu=gpu)
             yield _Way(f"{shape.name} {compute}", made, batch * shape.blocks(m, n), shape.threads, pace, True)
         return
     for tile in tiled.TILES:

@@ -4,7 +4,8 @@
 mma.m16n8k16" and "mma.m16n8k8"). Operands come from memory as f32 and are rounded on their way to shared memory, where
 a word of 32 bits is two neighbours along k, or one number of tf32; the next words are on their way from memory while a
 tile is multiplied. For tf32 they can be copied as they are, in the background, and rounded after that (streamed.py); so
-can what is stored in the format in which it is multiplied (straight.py).
+can what is stored in the format in which it is multiplied (straight.py). Where both operands are copied, their tiles
+form rings: the next ones are on their way while one is multiplied.
 These words of GPU-C are only for languages that have such units:
 
     TF32(a)           an f32 as the word of a tf32
@@ -14,21 +15,23 @@ These words of GPU-C are only for languages that have such units:
                       the thread's four words `w` of a piece of 16 rows x 8 words in shared memory, whose rows begin
                       `pitch` words apart at multiples of 16 bytes (`ldmatrix`, PTX ISA 8.7): of rows t / 4 and
                       8 + t / 4 word t % 4, then word 4 + t % 4, where t is its place in the warp
+    FRAGMENT_ACROSS(w, first, pitch)
+                      the same of a tile that lies across: 16 rows of 16 numbers of 16 bits, whose rows begin `pitch`
+                      numbers apart, are the columns of a piece, two to a word
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 
 from ....plan.program import Kernel
 from ....targets import Gpu
 from ...common.index_maps import Contraction, inside
-from ...common.lines import Lines
 from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
 from . import straight
+from .rings import SIDES, Loads, Ring, Tile, pitch_of, rings_of, words_of
 from .streamed import Side, goes_along_k, stages_for, steps
 from .writer import Writer, guarded
 
@@ -37,9 +40,6 @@ WORDS = straight.DEPTH // 2
 """Along k that a tile in shared memory is deep: 32 numbers of 16 bits."""
 PITCH = WORDS + 4
 """Words from one row of a tile to the next: the 32 threads of a warp read from 32 banks."""
-STREAMED_WORDS, STREAMED_PITCH = 8, 12
-"""The same of tiles that are copied in the background, as f32: of those there are several."""
-SIDES = ("left", "right")
 LEAST = 16
 """Rows, columns and products below which matrix units have little to do."""
 
@@ -67,9 +67,10 @@ class Shape:
     def columns(self) -> int:
         return self.across * self.n * 8
 
-    def width(self, side: str) -> int:
-        """Rows or columns of the tiles of an operand."""
-        return self.rows if side == "left" else self.columns
+    @property
+    def widths(self) -> dict[str, int]:
+        """Rows or columns of the tiles of the left and the right operand."""
+        return dict(zip(SIDES, (self.rows, self.columns), strict=True))
 
     @property
     def threads(self) -> int:
@@ -79,45 +80,35 @@ class Shape:
         """Blocks over m x n."""
         return -(-m // self.rows) * -(-n // self.columns)
 
-    @property
-    def stages(self) -> int:
-        """Of tiles that are copied in the background."""
-        return stages_for((self.rows + self.columns) * STREAMED_PITCH * 4)
+    def stages(self, compute: str, gpu: Gpu) -> int:
+        """Of tiles in rings; fewer than 2: there is no room for rings."""
+        return stages_for((self.rows + self.columns) * pitch_of(compute) * 4, gpu.block_shared_bytes)
 
-    def pace(self, compute: str, gpu: Gpu, streams: bool, sizes: tuple[float, float]) -> Pace:
+    def pace(self, compute: str, gpu: Gpu, rings: bool, sizes: tuple[float, float]) -> Pace:
         """Of a block: the slowest of arithmetic, of reading operands, whose numbers have `sizes` in bytes, and of
         reading the tiles in shared memory."""
-        words, warps = STREAMED_WORDS if streams else WORDS, self.threads // WARP
+        words, warps = words_of(compute) if rings else WORDS, self.threads // WARP
         deep = words * _numbers(compute)
         flops = 2 * self.rows * self.columns * deep / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
         read = (self.rows * sizes[0] + self.columns * sizes[1]) * deep / CACHE_BYTES
         shared = warps * words // 8 * (4 * self.m + 2 * self.n)
-        return Pace(deep, max(flops, read, shared), LATENCY / (self.stages - 1 if streams else 1), 512 // self.threads)
+        latency = LATENCY / (self.stages(compute, gpu) - 1 if rings else 1)
+        return Pace(deep, max(flops, read, shared), latency, max(1, RESIDENT_SUMS // (self.rows * self.columns)))
 
 
 SHAPES = Shape(2, 2, 2, 4), Shape(4, 1, 2, 4), Shape(1, 4, 2, 4), Shape(2, 4, 4, 4)
 """64 x 64 results, 128 x 32, 32 x 128, 128 x 128."""
+LARGE = Shape(2, 2, 4, 8), Shape(2, 4, 4, 8)
+"""128 x 128 results by 4 warps, 128 x 256, with both operands in rings: a warp reads less of its tiles for a product, and
+has no registers to spare for what is converted."""
+RESIDENT_SUMS = 32768
+"""Sums that a multiprocessor has in registers at a time: half of its words."""
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A tile of words along k in shared memory. `rounds`: its words are f32, which are rounded to tf32."""
-
-    name: str
-    pitch: int
-    rounds: bool = False
-
-    def load(self, code: Lines, words: str, row: str) -> None:
-        """The thread's words of 16 rows from `row` on, 8 words from `kk` on."""
-        code.line(f"FRAGMENT({words}, &{self.name}[{row}][kk], {self.pitch});")
-        if self.rounds:
-            code.line("#pragma unroll")
-            with code.block("for (int w = 0; w < 4; ++w)"):
-                code.line(f"{words}[w] = TF32(SAME_BITS(uint32_t, float, {words}[w]));")
-
-
-Loads = Callable[[Lines, str, str], None]
-"""`Tile.load`, or what does the same where a tile lies otherwise."""
+def shapes(rings: bool, compute: str, gpu: Gpu) -> Iterable[Shape]:
+    """What a block may make; `rings`: both operands can be copied."""
+    rest = (shape for shape in LARGE if rings and compute != "tf32" and shape.stages(compute, gpu) > 1)
+    return *SHAPES, *rest
 
 
 def suits(part: Contraction) -> bool:
@@ -131,22 +122,22 @@ def is_of_units(kernel: Kernel) -> bool:
     return "MMA_" in kernel.source
 
 
-def tiled(writer: Writer, shape: Shape, compute: str, streams: bool, copies: bool) -> Kernel:
-    """Blocks go through the tiles of the result by rows. `streams`: operands are copied in the background, as they are,
-    and rounded when they are multiplied. `copies`: those are copied so that are multiplied as they are stored."""
+def tiled(writer: Writer, shape: Shape, compute: str, gpu: Gpu) -> Kernel:
+    """Blocks go through the tiles of the result by rows. An operand that is stored as it is multiplied is copied in the
+    background, any other converted on its way; if both are, or both f32 for tf32, they come in rings."""
     code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
-    found = (straight.copied(writer, side, shape.width(side), compute) for side in SIDES if copies and not streams)
-    copied = {side.name: side for side in found if side is not None}
+    rings = rings_of(writer, shape.widths, shape.stages(compute, gpu), compute) if gpu.copies_apart else []
+    found = (straight.copied(writer, side, shape.widths[side], compute) for side in SIDES if gpu.copies_apart)
+    copied = {side.name: side for side in found if side is not None and not rings}
     with writer.function(batch * across * down):
-        for side in SIDES:
+        for ring in rings:
+            ring.declare(code, pooled=True)
+        for side in SIDES if not rings else ():
             if side in copied:
-                straight.declare(writer, copied[side])
+                Ring(copied[side], straight.STAGES).declare(code)
                 continue
-            tile = f"[{shape.stages}][{shape.width(side)}][{STREAMED_PITCH}]"
-            tile = tile if streams else f"[{shape.width(side)}][{PITCH}]"
-            type = "float" if streams else "uint32_t"
-            code.line(f"SHARED {type} {side}_tile{tile} __attribute__((aligned(16)));")
+            code.line(f"SHARED uint32_t {side}_tile[{shape.widths[side]}][{PITCH}] __attribute__((aligned(16)));")
         code.line(f"const ptrdiff_t b = block / {across * down};")
         code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {shape.rows};")
         code.line(f"const ptrdiff_t n0 = block % {across} * {shape.columns};")
@@ -155,25 +146,26 @@ def tiled(writer: Writer, shape: Shape, compute: str, streams: bool, copies: boo
         code.line(f"const int column0 = THREAD / 32 % {shape.across} * {shape.n * 8};")
         writer.digits("b", writer.part.b)
         code.line(f"float sums[{shape.m}][{shape.n}][4] = {{{{{{0}}}}}};")
-        if streams:
-            _streamed(writer, shape, compute)
+        if rings:
+            _byrings_of(writer, shape, compute, rings)
         else:
             _by_steps(writer, shape, compute, copied)
         _results(writer, shape)
-    return writer.kernel(f"{compute}_streamed" if streams else compute)
+    return writer.kernel(f"{compute}_streamed" if rings else compute, sum(ring.nbytes for ring in rings))
 
 
-def _streamed(writer: Writer, shape: Shape, compute: str) -> None:
+def _byrings_of(writer: Writer, shape: Shape, compute: str, rings: Sequence[Ring]) -> None:
+    """While a tile is multiplied, the next ones are copied."""
+
     def load() -> None:
-        for side in SIDES:
-            Side(side, shape.width(side), STREAMED_WORDS, True).load(writer, shape.threads)
-
-    tiles = {side: Tile(f"{side}_tile[stage]", STREAMED_PITCH, rounds=True).load for side in SIDES}
+        for ring in rings:
+            ring.side.load(writer, shape.threads)
 
     def multiply() -> None:
-        _multiply(writer, shape, compute, STREAMED_WORDS, tiles)
+        words = rings[0].side.deep // _numbers(compute)
+        _multiply(writer, shape, compute, words, {ring.side.name: ring.load for ring in rings})
 
-    steps(writer.code, STREAMED_WORDS, shape.stages, load, multiply)
+    steps(writer.code, rings[0].side.deep, rings[0].stages, load, multiply)
 
 
 def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, Side]) -> None:
@@ -185,8 +177,7 @@ def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, S
 
     tiles: dict[str, Loads] = {side: Tile(f"{side}_tile", PITCH).load for side in SIDES}
     for name, copy in copied.items():
-        along_k = Tile(f"{name}_tile[stage]", straight.PITCH).load
-        tiles[name] = along_k if copy.by_k else partial(straight.load_across, copy)
+        tiles[name] = Ring(copy, straight.STAGES).load
     with code.loop("k0", f"end + {deep}", "first", deep):
         if copied:
             code.line(f"const int into = (int)((k0 - first) / {deep} % {straight.STAGES}), stage = 1 - into;")
@@ -215,7 +206,7 @@ def _numbers(compute: str) -> int:
 
 def _share(side: str, shape: Shape) -> int:
     """Words of a tile that each thread brings."""
-    return shape.width(side) * WORDS // shape.threads
+    return shape.widths[side] * WORDS // shape.threads
 
 
 def _places(writer: Writer, side: str, width: int) -> None:
@@ -236,7 +227,7 @@ def _fetch(writer: Writer, side: str, shape: Shape, compute: str) -> None:
     code.line("#pragma unroll")
     with code.block(f"for (int w = 0; w < {_share(side, shape)}; ++w)"):
         code.line(f"const int e = THREAD + w * {shape.threads};")
-        _places(writer, side, shape.width(side))
+        _places(writer, side, shape.widths[side])
         code.line(f"const ptrdiff_t {flat} = {flat}0 + x;")
         code.line(f"{'uint32_t' if as_stored else 'float'} some[{numbers}] = {{0}};")
         with code.block(f"if ({flat} < {extent})"):
@@ -258,7 +249,7 @@ def _keep(writer: Writer, side: str, shape: Shape) -> None:
     code.line("#pragma unroll")
     with code.block(f"for (int w = 0; w < {_share(side, shape)}; ++w)"):
         code.line(f"const int e = THREAD + w * {shape.threads};")
-        _places(writer, side, shape.width(side))
+        _places(writer, side, shape.widths[side])
         code.line(f"{side}_tile[x][kk] = next_{side}[w];")
 
 

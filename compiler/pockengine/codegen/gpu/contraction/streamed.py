@@ -33,9 +33,9 @@ def suits(node: Node, anchor: Node) -> bool:
     return not unpacked(body_of(node), anchor) and all(value.type.dtype is DType.F32 for value in anchor.inputs)
 
 
-def stages_for(stage_bytes: int) -> int:
-    """Tiles of both operands that shared memory has room for."""
-    return min(MOST_STAGES, SHARED_BYTES // stage_bytes)
+def stages_for(stage_bytes: int, room: int = SHARED_BYTES) -> int:
+    """Tiles of both operands that so many bytes of shared memory have room for."""
+    return min(MOST_STAGES, room // stage_bytes)
 
 
 def steps(code: Code, deep: int, stages: int, load: Callable[[], None], multiply: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ....ir import Graph, Node, TensorType, Value
+from ....ir import DType, Graph, Node, TensorType, Value
 from ....ops import decompresses, unpacks
 from ....plan.program import Kernel
 from ...common.c_dialect import c_type
@@ -75,6 +75,12 @@ class Writer:
         _, m, n, _ = self.part.sizes()
         return (self.part.left, self.part.m, "m", m) if name == "left" else (self.part.right, self.part.n, "n", n)
 
+    @property
+    def is_f32(self) -> bool:
+        """Whether both operands lie in memory as f32 numbers."""
+        sides = (self.part.left, self.part.right)
+        return all(self._made(access) is None and self.lies(access).dtype is DType.F32 for access in sides)
+
     def pointer(self, access: Access) -> str:
         """The name of an operand that lies in memory as numbers."""
         return self._name(self._source(access))
@@ -130,14 +136,14 @@ class Writer:
                     terms.append(f"({text}) * {steps[digit.name]}")
         return " + ".join([*terms, str(base)])
 
-    def kernel(self, stem: str) -> Kernel:
-        """The kernel whose text was written."""
+    def kernel(self, stem: str, shared: int = 0) -> Kernel:
+        """The kernel whose text was written, which takes so many bytes of POOL."""
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
         title += f" in {self.cut.parts} parts" if self.cut.parts > 1 else ""
         weights = [Blocks.of(node) for node in self.graph.nodes if decompresses(node)]
         helpers = dict.fromkeys([*functions(self.body.needs), *(text for one in weights for text in one.helpers)])
-        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers)
+        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers, shared)
 
 
 def multiplied(node: Node) -> list[Value]:

@@ -1,0 +1,85 @@
+"""Kernels that ask for more shared memory than a launch gives unasked, through the host program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pockengine.artifact import Artifact
+from pockengine.codegen.gpu.launches import calls_of
+from pockengine.compile import compile
+from pockengine.compile.planned import Planned
+from pockengine.errors import ArtifactError
+from pockengine.ir import Array, Builder, DType, Graph, TensorType, Value
+from pockengine.ops import Emitter
+from pockengine.recipe import Recipe
+from pockengine.targets import Target
+from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
+from tests.compiler.codegen.opencl.apart import apart
+
+pytestmark = needs_compiler
+BATCH, WIDTH, CLASSES = 192, 256, 5
+USUAL = 48 << 10
+RECIPE = Recipe(optimizer={"name": "sgd", "lr": 0.05}, update="full", batch=BATCH)
+
+
+def network() -> Graph:
+    """Two wide layers: the gradients of their weights are products of what is stored rounded."""
+    builder, rng = Builder("network"), np.random.default_rng(0)
+    e, h = Emitter(builder), builder.input("x", TensorType(DType.F32, (BATCH, WIDTH)))
+
+    def weight(name: str, columns: int) -> Value:
+        drawn = (rng.standard_normal((WIDTH, columns)) / np.sqrt(WIDTH)).astype(np.float32)
+        return builder.param(name, TensorType(DType.F32, drawn.shape), drawn)
+
+    for name in ("first", "second"):
+        h = e.op("tanh", e.matmul(h, weight(name, WIDTH)))
+    builder.outputs = {"logits": e.matmul(h, weight("last", CLASSES))}
+    return builder.finish()
+
+
+def batch(step: int) -> dict[str, Array]:
+    rng = np.random.default_rng(step)
+    labels = rng.integers(0, CLASSES, BATCH)
+    return {"x": rng.standard_normal((BATCH, WIDTH)).astype(np.float32), "labels": labels}
+
+
+def target() -> Target:
+    """A GPU whose matrix units are quicker than its shared memory: large tiles pay."""
+    device = here()
+    assert device.gpu is not None
+    return replace(device, compute="bf16", gpu=replace(device.gpu, multiprocessors=1, bf16_per_cycle=4096))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Path]:
+    """The program, and its driver."""
+    planned: list[Planned] = []
+    artifact = compile(network(), RECIPE, target(), 2, inspect=lambda made, _: planned.append(made))
+    assert any(call.kernel.shared > USUAL for call in calls_of(planned[0].programs))
+    return artifact, make_driver(planned[0].programs, tmp_path_factory.mktemp("driver"))
+
+
+def _losses(artifact: Artifact) -> list[float]:
+    with artifact.load() as session:
+        return [session.step(batch(step)) for step in range(3)]
+
+
+def test_steps_are_those_of_emulated_kernels(built: tuple[Artifact, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    artifact, driver = built
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    emulated = compile(network(), RECIPE, target(), 2, backend="emulated")
+    assert apart(_losses, artifact) == _losses(emulated)
+
+
+def test_a_gpu_that_does_not_give_it_is_named_with_the_kernel(
+    built: tuple[Artifact, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact, driver = built
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    monkeypatch.setenv("FAKE", "no-room")
+    with pytest.raises(ArtifactError, match="Fake GPU does not load the kernel k_bf16_streamed"):
+        apart(_losses, artifact)

@@ -1,0 +1,118 @@
+"""Products of two operands that lie in memory as they are multiplied: right numbers of every shape, no spills."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pockengine.codegen import backends
+from pockengine.codegen.cuda.architecture import parsed
+from pockengine.codegen.cuda.build import compiled
+from pockengine.codegen.gpu.contraction import kernels
+from pockengine.codegen.gpu.contraction.kernels import Products
+from pockengine.ir import Builder, DType, Node, TensorType
+from pockengine.ops import Emitter
+from pockengine.plan.program import Call, Lowered
+from pockengine.targets import get
+from tests.compiler.codegen.cuda.driver import needs_compiler
+from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
+from tests.compiler.codegen.gpu.test_matrix import HMMA, LDSM, opcodes
+from tests.compiler.codegen.gpu.test_streamed import LDGSTS
+from tests.compiler.codegen.harness import Case, compare, draw, region_case
+from tests.sweeps import some
+
+TURNS = tuple(product((False, True), (False, True)))
+"""Whether the left operand and the right one are transposed."""
+H200 = replace(get("h200"), compute="bf16")
+
+
+def matmul(size: tuple[int, int, int], turns: tuple[bool, bool], dtype: DType = DType.BF16) -> Case:
+    """And a bias."""
+    (m, n, k), (trans_a, trans_b), builder = size, turns, Builder("body")
+    e, rng = Emitter(builder), np.random.default_rng(5)
+    x = builder.input("x", TensorType(dtype, (k, m) if trans_a else (m, k)))
+    w = builder.input("w", TensorType(dtype, (n, k) if trans_b else (k, n)))
+    wide = (e.cast(value, DType.F32) for value in (x, w))
+    made = e.op("matmul", *wide, trans_a=trans_a, trans_b=trans_b)
+    builder.outputs = {"y": e.add(made, builder.input("bias", TensorType(DType.F32, (n,))))}
+    arrays = [draw(value.type, rng) for value in builder.inputs]
+    return region_case(builder.finish(), "contraction", arrays, f"{size} {turns} {dtype}")
+
+
+def convolution() -> Case:
+    """Of an image that lies in 16 bits, with a frame of zeros."""
+    builder = Builder("body")
+    e, rng = Emitter(builder), np.random.default_rng(6)
+    x = builder.input("x", TensorType(DType.BF16, (2, 9, 9, 16)))
+    w = builder.input("w", TensorType(DType.BF16, (24, 16, 1, 1)))
+    attrs = {"stride": (1, 1), "pad": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC"}
+    builder.outputs = {"y": e.op("conv2d", e.cast(x, DType.F32), e.cast(w, DType.F32), **attrs)}
+    return region_case(builder.finish(), "contraction", [draw(value.type, rng) for value in builder.inputs], "image")
+
+
+def _choices(case: Case) -> list[Products]:
+    return [choice for choice, _ in kernels.choices(case.node, H200, wide=False)]
+
+
+def _library(folder: Path, chosen: list[tuple[Case, Products]]) -> EmulatedLibrary:
+    """Each case as is chosen beside it."""
+    picks = {case.node: choice for case, choice in chosen}
+
+    def lower(node: Node, target: object, threads: int) -> Lowered:
+        return kernels.lower(node, H200, picks[node])
+
+    return EmulatedLibrary(folder, [case for case, _ in chosen], get("host"), 1, ("-O1",), lower, "cuda")
+
+
+@pytest.mark.parametrize("turns", TURNS, ids=str)
+def test_every_shape_gives_the_products(turns: tuple[bool, bool], tmp_path: Path) -> None:
+    sizes = ((136, 264, 104), (40, 72, 232))
+    found = [(matmul(size, turns), choice) for size in sizes for choice in _choices(matmul(size, turns))]
+    library = _library(tmp_path, found)
+    assert all(one.calls[0].kernel.shared for one in library.lowered)
+    assert len({one.calls[0].kernel.symbol for one in library.lowered}) == len(found) >= 10
+    for index in range(len(found)):
+        compare(library.cases[index], library.run(index, 1), found[index][1].describe(), 1e-4, 2e-5)
+
+
+def test_sizes_that_cannot_be_copied_and_images(tmp_path: Path) -> None:
+    """Odd rows go through registers."""
+    cases = [matmul((33, 35, 37), turns) for turns in TURNS] + [convolution()]
+    library = _library(tmp_path, [(case, _choices(case)[0]) for case in cases])
+    for index, case in enumerate(cases):
+        compare(case, library.run(index, 1), "", 1e-4, 2e-5)
+    assert [one.calls[0].kernel.shared > 0 for one in library.lowered] == [False] * len(TURNS) + [True]
+
+
+def test_a_tile_that_is_read_too_early_is_seen(tmp_path: Path) -> None:
+    case, lower = matmul((40, 72, 232), TURNS[1]), backends.get("emulated").lower
+    hasty = rewritten(lambda node, _, threads: lower(node, H200, threads), "COPIES_WAIT(2)", "COPIES_WAIT(3)")
+    library = EmulatedLibrary(tmp_path, [case], get("host"), 1, ("-O1",), hasty, "cuda")
+    with pytest.raises(AssertionError):
+        compare(case, library.run(0, 1))
+
+
+def _calls(turns: tuple[bool, bool], target_name: str) -> list[Call]:
+    node, target = matmul((1024, 1024, 1024), turns).node, replace(get(target_name), compute="bf16")
+    choices = kernels.choices(node, target, wide=False)
+    return [kernels.lower(node, target, choice).calls[0] for choice, _ in choices]
+
+
+ARCHITECTURES = {"jetson-agx-orin": "sm_87", "rtx-4090": "sm_89", "h200": "sm_90a", "rtx-5090": "sm_120"}
+
+
+@needs_compiler
+@pytest.mark.parametrize("target, turns", some(product(ARCHITECTURES, TURNS[1:]), 4))
+def test_no_register_spills_and_a_block_has_its_shared_memory(target: str, turns: tuple[bool, bool]) -> None:
+    gpu = get(target).gpu
+    assert gpu is not None
+    for call in _calls(turns, target):
+        made = compiled(call.kernel.symbol, call.kernel.source, parsed(ARCHITECTURES[target]))
+        assert made.spill_bytes == 0
+        assert made.registers * call.launch.threads <= 65536  # type: ignore[union-attr]
+        assert made.shared_bytes + call.kernel.shared <= gpu.block_shared_bytes
+        assert {HMMA, LDSM, LDGSTS} <= opcodes(made.image)

@@ -54,21 +54,34 @@ def _attention(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Va
     softcap  bound of the scores before the masks, where there is one
     dropout  share of the weights that are set to zero in training, where there is one
     heads_inside  q, k, v and the result are [batch, time, heads, depth] instead
+    stores   where it is there: all is computed in f32, and the results are stored in these types, one for each that has
+             heads
 
     The second output [batch, heads, m, 2] is each row's largest score, and the logarithm of its sum of exponentials
     over that one's: with them, the gradient finds the weights again. They stay apart, since beside the largest score
     of a row that masks of -3.4e38 hide whole, the logarithm would be lost. No gradient flows through it."""
-    q, k, v = (_heads_outside(e, x, attrs) for x in inputs[:3])
+    q, k, v = (_heads_outside(e, _widened(e, x, attrs), attrs) for x in inputs[:3])
     masks = inputs[3:]
     k, v = (repeat_heads(e, x, q.type.shape[1]) for x in (k, v))
     *_, masked, weights = stages(e, q, k, masks, float(attrs["scale"]), _softcap(attrs), bool(attrs["causal"]))
     if attrs.get("dropout"):
         weights = e.op("dropout", weights, p=attrs["dropout"])
-    return [_heads_outside(e, e.matmul(weights, v), attrs), _levels(e, masked)]
+    return [*_stored(e, [_heads_outside(e, e.matmul(weights, v), attrs)], attrs), _levels(e, masked)]
 
 
 HEADS = (0, 2, 1, 3)
 """perm that moves the heads before the time, or back."""
+WITH_HEADS = {"attention": (0, 1, 2), "attention_backward": (0, 1, 2, 3, 5)}
+"""Operands that have heads: queries, keys and values; the result and its gradient."""
+
+
+def _widened(e: Emitter, x: Value, attrs: Attrs) -> Value:
+    return e.cast(x, DType.F32) if "stores" in attrs else x
+
+
+def _stored(e: Emitter, results: Sequence[Value], attrs: Attrs) -> list[Value]:
+    types = attrs.get("stores", [value.type.dtype.value for value in results])
+    return [e.cast(value, DType(to)) for value, to in zip(results, types, strict=True)]
 
 
 def _heads_outside(e: Emitter, x: Value, attrs: Attrs) -> Value:
@@ -108,7 +121,7 @@ def _add_heads(e: Emitter, x: Value, heads: int) -> Value:
 def _attention_backward(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Sequence[Value]:
     """q, k, v, the outputs of `attention`, the gradient of the first one, and the masks -> the gradients of q, k and v
     (T. Dao, "FlashAttention-2", 2023, section 3.1.2, where the second output is one number, L)."""
-    q, k, v, dy = (_heads_outside(e, inputs[index], attrs) for index in (0, 1, 2, 5))
+    q, k, v, dy = (_heads_outside(e, _widened(e, inputs[index], attrs), attrs) for index in (0, 1, 2, 5))
     masks = inputs[6:]
     heads, scale, softcap = q.type.shape[1], float(attrs["scale"]), _softcap(attrs)
     keys, values = (repeat_heads(e, x, heads) for x in (k, v))
@@ -122,7 +135,7 @@ def _attention_backward(e: Emitter, inputs: Sequence[Value], attrs: Attrs) -> Se
     ds = e.mul(ds, scale)
     dq, dk = e.matmul(ds, keys), e.matmul(ds, q, trans_a=True)
     gradients = [dq, _add_heads(e, dk, k.type.shape[1]), _add_heads(e, dv, k.type.shape[1])]
-    return [_heads_outside(e, gradient, attrs) for gradient in gradients]
+    return _stored(e, [_heads_outside(e, gradient, attrs) for gradient in gradients], attrs)
 
 
 def _gradient(index: int) -> Vjp:

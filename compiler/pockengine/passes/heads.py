@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from ..ir import Graph, Node, Value
 from ..ops import Emitter, Rewriting
-from ..ops.attention import HEADS
-
-_TENSORS = {"attention": (0, 1, 2), "attention_backward": (0, 1, 2, 3, 5)}
-"""Operands with heads: queries, keys and values; the result and its gradient."""
+from ..ops.attention import HEADS, WITH_HEADS
 
 
 def heads_inside(graph: Graph) -> Graph:
@@ -25,7 +22,7 @@ def heads_inside(graph: Graph) -> Graph:
 
 
 def _rule(e: Emitter, node: Node) -> Sequence[Value] | None:
-    tensors = _TENSORS.get(node.op, ())
+    tensors = WITH_HEADS.get(node.op, ())
     if not tensors or node.attrs.get("heads_inside") or not all(_turned(e, x) for x in node.inputs[:3]):
         return None
     inputs = [e.transpose(x, HEADS) if index in tensors else x for index, x in enumerate(node.inputs)]

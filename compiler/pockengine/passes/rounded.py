@@ -9,6 +9,7 @@ from functools import cache
 
 from ..ir import DType, Graph, Node, RegionKind, Value
 from ..ops import is_kind, is_view, record_of
+from ..ops.attention import WITH_HEADS
 
 Rounds = Callable[[Node], DType | None]
 """The 16-bit format to which a node rounds the operands of its products, where it does."""
@@ -36,8 +37,10 @@ def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
     for node in graph.nodes:
         if _moves(node):
             nodes.append(_moved(node, stored))
-            continue
-        nodes.append(_made_rounded(_read_rounded(node, stored) if rounds(node) else node, stored, twice))
+        elif node.op in WITH_HEADS:
+            nodes.append(_attention(node, stored) if rounds(node) else node)
+        else:
+            nodes.append(_made_rounded(_read_rounded(node, stored) if rounds(node) else node, stored, twice))
     return graph.with_(nodes=tuple(nodes))
 
 
@@ -59,6 +62,9 @@ class _Rounding:
             if _moves(node):
                 if to is not None and found.get(node.inputs[0]) == (to, True):
                     found[value] = (to, True)
+            elif node.op in WITH_HEADS:
+                if to is not None and self.rounds(node) and value in _with_heads(node):
+                    found[value] = (to, True)
             elif node.region_kind in _MAKES and (chosen := to or self._beside(value)) is not None:
                 found[value] = (chosen, to is not None)
         return found
@@ -72,6 +78,9 @@ class _Rounding:
         """The format to which a node rounds a value, if that is all that it does with it."""
         if _moves(node):
             return self.alone(node.output)
+        if node.op in WITH_HEADS:
+            places = [index for index, one in enumerate(node.inputs) if one is value]
+            return self.rounds(node) if {*places} <= {*WITH_HEADS[node.op]} else None
         product = _product(node)
         if node.body is None or product is None:
             return None
@@ -98,6 +107,11 @@ def _multiplications(product: Node) -> int:
     return record_of(product).cost(operands, results, product.attrs) // 2
 
 
+def _with_heads(node: Node) -> tuple[Value, ...]:
+    """The results of an attention, or of its gradient, that have heads."""
+    return node.outputs[:1] if node.op == "attention" else node.outputs
+
+
 def _part(node: Node) -> str:
     return "forward" if node.phase == "forward" else "backward"
 
@@ -118,6 +132,17 @@ def _moved(node: Node, stored: Mapping[Value, Value]) -> Node:
     if node.output not in stored:
         return node
     return Node(node.op, (stored[node.inputs[0]],), (stored[node.output],), node.attrs, None, node.phase, node.origin)
+
+
+def _attention(node: Node, stored: Mapping[Value, Value]) -> Node:
+    """An attention that reads and makes what is stored rounded."""
+    places, heads = WITH_HEADS[node.op], len(_with_heads(node))
+    inputs = tuple(stored.get(value, value) if at in places else value for at, value in enumerate(node.inputs))
+    outputs = tuple(stored.get(value, value) for value in node.outputs)
+    if (inputs, outputs) == (node.inputs, node.outputs):
+        return node
+    attrs = {**node.attrs, "stores": tuple(value.type.dtype.value for value in outputs[:heads])}
+    return replace(node, inputs=inputs, outputs=outputs, attrs=attrs)
 
 
 def _read_rounded(node: Node, stored: Mapping[Value, Value]) -> Node:

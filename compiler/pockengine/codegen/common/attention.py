@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ...ir import DType, Node, Value
 from ...ops.attention import HEADS
 
@@ -33,12 +35,13 @@ def masks_of(node: Node) -> list[Value]:
     return list(node.inputs[3 if node.op == "attention" else 6 :])
 
 
-def unsupported(node: Node, backend: str) -> str | None:
-    """Why a backend, called so in sentences, has no kernel for the node, or None."""
+def unsupported(node: Node, backend: str, stored: Collection[DType] = (DType.F32,)) -> str | None:
+    """Why a backend, called so in sentences, has no kernel for the node, or None; `stored` is what numbers with heads
+    may lie in memory as."""
     if node.attrs.get("dropout"):
         return "attention with dropout is expanded"
     q, k, *_ = node.inputs
-    if any(value.type.dtype is not DType.F32 for value in (*node.inputs[:3], *node.outputs)):
+    if any(value.type.dtype not in stored for value in (*node.inputs[:3], *node.outputs)):
         return f"{backend} has {node.op} of f32 only"
     if any(mask.type.dtype not in (DType.BOOL, DType.F32) for mask in masks_of(node)):
         return f"{backend} has {node.op} with masks of f32 and bool only"

@@ -95,6 +95,22 @@ static __device__ void name(float *s, const uint32_t *l, const uint32_t *r) \\
 MMA(MMA_BF16, "m16n8k16.row.col.f32.bf16.bf16.f32")
 MMA(MMA_F16, "m16n8k16.row.col.f32.f16.f16.f32")
 MMA(MMA_TF32, "m16n8k8.row.col.f32.tf32.tf32.f32")
+static __device__ float QUAD_MAX(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFF, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xFFFFFFFF, x, 2));
+}
+static __device__ float QUAD_SUM(float x)
+{
+    x += __shfl_xor_sync(0xFFFFFFFF, x, 1);
+    return x + __shfl_xor_sync(0xFFFFFFFF, x, 2);
+}
+static __device__ float EXP2(float x)
+{
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
 #define __builtin_fabsf fabsf
 #define __builtin_sqrtf sqrtf
 #define __builtin_floorf floorf

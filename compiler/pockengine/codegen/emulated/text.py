@@ -35,6 +35,9 @@ PRELUDE = """\
 #define TF32(a) pock_tf32(a)
 #define FRAGMENT(w, first, pitch) pock_fragment(w, first, pitch)
 #define FRAGMENT_ACROSS(w, first, pitch) pock_fragment_across(w, first, pitch)
+#define QUAD_MAX(x) pock_quad(x, 1)
+#define QUAD_SUM(x) pock_quad(x, 0)
+#define EXP2(x) exp2f(x)
 #define MMA_BF16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_BF16)
 #define MMA_F16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_F16)
 #define MMA_TF32(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_TF32)
@@ -51,7 +54,7 @@ def units_of(calls: Iterable[Call], header: str) -> dict[str, str]:
 
 def _unit(kernel: Kernel, header: str, grid: Grid, operands: int) -> str:
     symbol, text = kernel.symbol, kernel.source
-    waits = re.search(r"\bBARRIER\b", text) is not None
+    waits = re.search(r"\b(BARRIER|QUAD_MAX|QUAD_SUM)\b", text) is not None
     arguments = ", ".join(f"arg[{i}]" for i in range(operands))
     return f"""\
 {header}

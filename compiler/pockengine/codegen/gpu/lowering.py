@@ -42,7 +42,8 @@ def _on_gpu(*passes: str) -> tuple[str, ...]:
 
 
 def _rounds(planning: Planning) -> Rounds:
-    return lambda node: contraction.rounds(node, planning.lower.target)
+    target = planning.lower.target
+    return lambda node: contraction.rounds(node, target) or attention.rounds(node, target)
 
 
 STORE_ROUNDED = Pass[Planning](
@@ -104,7 +105,7 @@ def _inside(node: Node) -> str | None:
 def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered:
     """The kernels of one node; of a contraction as is chosen."""
     if node.op in attention.OPS:
-        return attention.lower(node, target.compute)
+        return attention.lower(node, target)
     if node.op in BARE:
         return BARE[node.op](node)
     region = as_region(node)

@@ -27,6 +27,7 @@ uint32_t pock_pack_f16(float low, float high);
 uint32_t pock_tf32(float number);
 void pock_fragment(uint32_t *words, const void *first, int pitch);
 void pock_fragment_across(uint32_t *words, const void *first, int pitch);
+float pock_quad(float number, int largest);
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
 
 /* Copies to shared memory in the background. The words are those of codegen/gpu/contraction/streamed.py; a thread that copies

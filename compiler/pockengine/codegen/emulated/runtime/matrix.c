@@ -1,6 +1,7 @@
 /* What `mma.sync` computes, by the 32 threads of a warp together. */
 #include "emulator.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 static _Thread_local struct {
     uint32_t left[4], right[2];
 } given[MOST_THREADS];
+static _Thread_local float quads[MOST_THREADS];
 
 static uint32_t bits_of(float number) {
     uint32_t bits;
@@ -89,6 +91,22 @@ void pock_fragment(uint32_t *words, const void *first, int pitch) {
     for (int i = 0; i < 4; i++) {
         words[i] = rows[(g + i % 2 * 8) * pitch + i / 2 * 4 + t];
     }
+}
+
+/* What four neighbours have together, in the order in which a GPU exchanges it. */
+float pock_quad(float number, int largest) {
+    int first = pock_thread & ~3, own = pock_thread & 3;
+    quads[pock_thread] = number;
+    pock_barrier();
+    float has[4];
+    for (int i = 0; i < 4; i++) {
+        has[i] = quads[first + (own ^ i)];
+    }
+    pock_barrier();
+    if (largest) {
+        return fmaxf(fmaxf(has[0], has[1]), fmaxf(has[2], has[3]));
+    }
+    return has[0] + has[1] + (has[2] + has[3]);
 }
 
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format) {

@@ -1,27 +1,28 @@
 """Kernels of attention and its gradient, after T. Dao, "FlashAttention-2" (2023), algorithms 1 and 2.
 
-A block of threads has a tile of queries (of keys, for their gradients) and goes through those of the others. Eight
-neighbours share a row of the tile: each has every eighth score of it, and every eighth element of its result. Tiles are
-multiplied in f32, or on matrix units (units.py)."""
+A block of threads has a tile of queries (of keys, for their gradients) and goes through those of the others. Scores are
+never there as a whole."""
 
 from __future__ import annotations
 
-from ....ir import Node
+from ....ir import DType, Node
 from ....plan.program import Call, Grid, Kernel, Lowered
+from ....targets import Target
 from ...common.attention import OPS, pays
 from ...common.attention import unsupported as unsupported_anywhere
 from ...common.region import bytes_of, flops_of
-from .forward import Forward
-from .gradients import KeyGradients, QueryGradient
-from .tiles import LANES, Tiles
+from ..pace import gpu_of
+from ..source import THREADS
+from . import plain, units
+from .sizes import Sizes
 
-__all__ = ["OPS", "claims", "lower", "unsupported"]
+__all__ = ["OPS", "claims", "lower", "rounds", "unsupported"]
 
 
 def unsupported(node: Node) -> str | None:
     """Why this node has no kernel, or None."""
-    reason = unsupported_anywhere(node, "a GPU")
-    if reason is None and Tiles.of(node) is None:
+    reason = unsupported_anywhere(node, "a GPU", (DType.F32, DType.BF16, DType.F16))
+    if reason is None and plain.Tiles.of(node) is None:
         return f"a GPU has no {node.op} of heads as wide as {node.inputs[0].type}"
     return reason
 
@@ -31,23 +32,67 @@ def claims(node: Node) -> bool:
     return node.op in OPS and pays(node) and unsupported(node) is None
 
 
-def lower(node: Node, compute: str) -> Lowered:
-    """The kernels of one node, whose tiles are multiplied in the format `compute` where they are long enough."""
-    tiles = Tiles.of(node, compute)
-    assert tiles is not None, "it was refused"
+def rounds(node: Node, target: Target) -> DType | None:
+    """The 16-bit format in which matrix units multiply what the node reads; None where they do not."""
+    if node.op not in OPS or target.compute not in ("bf16", "f16") or _shapes(node, target) is None:
+        return None
+    return DType(target.compute)
+
+
+def lower(node: Node, target: Target) -> Lowered:
+    """The kernels of one node: on matrix units, in the format `target.compute`, where they suit."""
+    shapes = _shapes(node, target)
+    if shapes is None:
+        return _plain(node)
+    sizes, compute = Sizes.of(node), target.compute
     if node.op == "attention":
-        return Lowered((_call(node, tiles, Forward(node, tiles).kernel(), tiles.m, tiles.heads, 1.0),))
-    queries, keys = QueryGradient(node, tiles), KeyGradients(node, tiles)
+        (shape,) = shapes
+        made = units.Forward(node, sizes, shape, compute).kernel()
+        return Lowered((_call(node, made, _grid(sizes, shape.rows, units.THREADS), 1.0),))
+    of_queries, of_keys = shapes
+    count = sizes.batch * sizes.heads * sizes.m
+    grids = (
+        Grid(-(-count // units.ROWS), THREADS),
+        _grid(sizes, of_queries.rows, units.THREADS),
+        _grid(sizes, of_keys.rows, units.THREADS, keys=True),
+    )
+    kernels = (
+        units.Deltas(node, sizes, of_queries, compute).kernel(),
+        units.QueryGradient(node, sizes, of_queries, compute).kernel(),
+        units.KeyGradients(node, sizes, of_keys, compute).kernel(),
+    )
+    parts = zip(kernels, grids, (0.0, 3 / 7, 4 / 7), strict=True)
+    return Lowered(tuple(_call(node, made, grid, share, True) for made, grid, share in parts), 4 * count)
+
+
+def _plain(node: Node) -> Lowered:
+    tiles, sizes = plain.Tiles.of(node), Sizes.of(node)
+    assert tiles is not None, "it was refused"
+    threads = tiles.side * plain.LANES
+    by_queries, by_keys = (_grid(sizes, tiles.side, threads, keys) for keys in (False, True))
+    if node.op == "attention":
+        return Lowered((_call(node, plain.Forward(node, tiles).kernel(), by_queries, 1.0),))
+    queries, keys = plain.QueryGradient(node, tiles), plain.KeyGradients(node, tiles)
     return Lowered(
-        (
-            _call(node, tiles, queries.kernel(), tiles.m, tiles.heads, 0.4),
-            _call(node, tiles, keys.kernel(), tiles.n, tiles.key_heads, 0.6),
-        )
+        (_call(node, queries.kernel(), by_queries, 0.4), _call(node, keys.kernel(), by_keys, 0.6)),
     )
 
 
-def _call(node: Node, tiles: Tiles, made: Kernel, rows: int, heads: int, share: float) -> Call:
-    """With all operands of the node, a block for each tile of `rows` of each head."""
-    grid = Grid(tiles.batch * heads * -(-rows // tiles.side), tiles.side * LANES)
+def _shapes(node: Node, target: Target) -> tuple[units.Shape, ...] | None:
+    """What blocks make on matrix units: of the forward kernel, or of both gradients. None where they do not suit."""
+    sizes, gpu = Sizes.of(node), gpu_of(target)
+    if target.compute == "f32" or not gpu.copies_apart:
+        return None
+    return units.shapes(sizes, node.op == "attention", target.compute, gpu.block_shared_bytes)
+
+
+def _grid(sizes: Sizes, side: int, threads: int, keys: bool = False) -> Grid:
+    """A block for each tile of queries, or of keys, of each head."""
+    rows, heads = (sizes.n, sizes.key_heads) if keys else (sizes.m, sizes.heads)
+    return Grid(sizes.batch * heads * -(-rows // side), threads)
+
+
+def _call(node: Node, made: Kernel, grid: Grid, share: float, workspace: bool = False) -> Call:
+    """With all operands of the node, and this share of its work."""
     operands = (*node.inputs, *node.outputs)
-    return Call(made, operands, False, grid, int(flops_of(node) * share), int(bytes_of(node) * share))
+    return Call(made, operands, workspace, grid, int(flops_of(node) * share), int(bytes_of(node) * share))

@@ -99,8 +99,8 @@ class Shape:
 SHAPES = Shape(2, 2, 2, 4), Shape(4, 1, 2, 4), Shape(1, 4, 2, 4), Shape(2, 4, 4, 4)
 """64 x 64 results, 128 x 32, 32 x 128, 128 x 128."""
 LARGE = Shape(2, 2, 4, 8), Shape(2, 4, 4, 8)
-"""128 x 128 results by 4 warps, 128 x 256, with both operands in rings: a warp reads less of its tiles for a product, and
-has no registers to spare for what is converted."""
+"""128 x 128 results by 4 warps, 128 x 256, with both operands in rings: a warp reads less of its tiles for a product,
+and has no registers to spare for what is converted."""
 RESIDENT_SUMS = 32768
 """Sums that a multiprocessor has in registers at a time: half of its words."""
 

@@ -1,0 +1,7 @@
+"""Attention on matrix units: each warp has rows of scores, and of results, in registers."""
+
+from .forward import Forward
+from .gradients import ROWS, Deltas, KeyGradients, QueryGradient
+from .shapes import THREADS, Shape, shapes
+
+__all__ = ["ROWS", "THREADS", "Deltas", "Forward", "KeyGradients", "QueryGradient", "Shape", "shapes"]

@@ -1,0 +1,72 @@
+"""The kernel of attention on matrix units: T. Dao, "FlashAttention-2" (2023), algorithm 1."""
+
+from __future__ import annotations
+
+from .....plan.program import Kernel
+from ....common.attention import LEAST
+from .writer import LOG2_E, UnitsWriter
+
+
+class Forward(UnitsWriter):
+    def kernel(self) -> Kernel:
+        """Queries against all keys, with a softmax that is corrected as larger scores appear."""
+        code, t, shape = self.code, self.sizes, self.shape
+        with self.body(t.m, heaviest_last=True):
+            self.source(0, "head", (t.heads, t.m, t.depth))
+            self.key_sources()
+            self.tiles("queries", shape.rows, t.depth)
+            self.tiles("keys", shape.columns, t.depth, 2)
+            self.tiles("values", shape.columns, t.width, 2)
+            self.sums("sums", t.width)
+            code.line(f"float top[{shape.pieces}][2], total[{shape.pieces}][2];")
+            with self.each(p=shape.pieces, h=2):
+                code.line(f"top[p][h] = {LEAST};")
+                code.line("total[p][h] = 0.0f;")
+            code.line(f"const int last = {self.last_key(shape.rows)};")
+            code.line("int stage = 0;")
+            self.load("queries[0]", 0, (t.heads, t.m, t.depth), "first", shape.rows)
+            self.load_keys("0", "0")
+            with code.block(f"for (int key0 = 0; key0 < last; key0 += {shape.columns})"):
+                code.line("COPIES_WAIT(0);")
+                code.line("BARRIER;")
+                with code.block(f"if (key0 + {shape.columns} < last)"):
+                    self.load_keys("1 - stage", f"key0 + {shape.columns}")
+                self.product("scores", "queries[0]", "keys[stage]", t.depth)
+                self.scores("scores", "head", "query = first", "key = key0", *self.limits())
+                self._softmax()
+                self.add("sums", "scores", "values[stage]", t.width)
+                code.line("stage = 1 - stage;")
+            code.line("COPIES_WAIT(0);")
+            with self.each(p=shape.pieces, h=2):
+                code.line("total[p][h] = QUAD_SUM(total[p][h]);")
+                code.line("total[p][h] = total[p][h] > 0.5f ? total[p][h] : 0.5f;")
+            self.store(0, "sums", "head", (t.heads, t.m, t.width), "1.0f / total[p][h]")
+            self._store_levels()
+        return self.finish("attention")
+
+    def _softmax(self) -> None:
+        """From scores to weights, whose sums are with those before."""
+        code, shape = self.code, self.shape
+        with self.each(p=shape.pieces, h=2):
+            code.line("float peak = top[p][h];")
+            with self.each(j=shape.columns // 8, e=2):
+                code.line("peak = scores[p][j][2 * h + e] > peak ? scores[p][j][2 * h + e] : peak;")
+            code.line("peak = QUAD_MAX(peak);")
+            code.line(f"const float factor = EXP2((top[p][h] - peak) * {LOG2_E});")
+            code.line("top[p][h] = peak;")
+            code.line("total[p][h] *= factor;")
+            with self.each(j=shape.columns // 8, e=2):
+                code.line(f"const float weight = EXP2((scores[p][j][2 * h + e] - peak) * {LOG2_E});")
+                code.line("total[p][h] += weight;")
+                code.line("scores[p][j][2 * h + e] = weight;")
+            with self.each(x=self.sizes.width // 8, e=2):
+                code.line("sums[p][x][2 * h + e] *= factor;")
+
+    def _store_levels(self) -> None:
+        code, rows = self.code, self.sizes.m
+        levels = self.operands[len(self.node.inputs) + 1][0]
+        with self.each(p=self.shape.pieces, h=2):
+            code.line("const int row = first + row0 + p * 16 + g + h * 8;")
+            with code.block(f"if (t == 0 && row < {rows})"):
+                code.line(f"{levels}[(head * {rows} + row) * 2] = top[p][h];")
+                code.line(f"{levels}[(head * {rows} + row) * 2 + 1] = pock_log(total[p][h]);")

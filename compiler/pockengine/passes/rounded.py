@@ -3,6 +3,7 @@ memory, and copied instead of converted."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -19,18 +20,23 @@ _MAKES = (RegionKind.CONTRACTION, RegionKind.ELEMENTWISE, RegionKind.ROW)
 """Regions that can store a result, or one more, rounded."""
 LEAST_READS = 256
 """Of each number, by products: from so many on, what others read as well is stored twice."""
+LEAST_COPIED = 1024
+"""The same of a trained weight, which is copied for them."""
 
 
 def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
     """A tensor that products alone read, which round it, is stored rounded, and moved so. One that others read as well
-    is stored twice where products in the same part of the step read it often.
+    is stored twice where products in the same part of the step read it often; of a trained weight they then read a
+    copy, which lives no longer than that part.
 
     %x = region(…); %y = region(%x, %w) {contraction}
       ->   %r = region(…; cast to bf16); %y = region(%r, %w) {contraction: cast to f32}
     """
+    whole = graph
+    graph = _with_copies(graph, rounds)
     found = _Rounding(graph, rounds).found()
     if not found:
-        return graph
+        return whole
     stored = {value: Value(f"{value.name}.rounded", value.type.with_dtype(to)) for value, (to, _) in found.items()}
     twice = {stored[value] for value, (_, alone) in found.items() if not alone}
     nodes = []
@@ -42,6 +48,37 @@ def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
         else:
             nodes.append(_made_rounded(_read_rounded(node, stored) if rounds(node) else node, stored, twice))
     return graph.with_(nodes=tuple(nodes))
+
+
+def _with_copies(graph: Graph, rounds: Rounds) -> Graph:
+    """With a rounded copy of each weight of f32 that products of a part of the step read often."""
+    weights = {value for value in graph.params if value.type.dtype is DType.F32}
+    reading = {node: [*({*node.inputs} & weights)] for node in graph.nodes if not weights.isdisjoint(node.inputs)}
+    reads: Counter[tuple[Value, str]] = Counter()
+    for node, read in reading.items():
+        for value in read:
+            reads[value, _part(node)] += _multiplications(node, value) if rounds(node) else 0
+    nodes, copies = list[Node](), dict[tuple[Value, str], Value]()
+    for node in graph.nodes:
+        chosen = {}
+        for value in reading.get(node, ()):
+            key, to = (value, _part(node)), rounds(node)
+            if to is not None and reads[key] >= LEAST_COPIED and _multiplications(node, value):
+                if key not in copies:
+                    nodes.append(_copy(value, to, node))
+                    copies[key] = nodes[-1].output
+                chosen[value] = copies[key]
+        nodes.append(_read_rounded(node, chosen) if chosen else node)
+    return graph.with_(nodes=tuple(nodes)) if copies else graph
+
+
+def _copy(value: Value, to: DType, reader: Node) -> Node:
+    weight, copied = Value("weight", value.type), Value("copy", value.type.with_dtype(to))
+    body = Graph(
+        "body", (weight,), nodes=(Node("cast", (weight,), (copied,), {"to": to.value}),), outputs={"copy": copied}
+    )
+    made, kind = Value(f"{value.name}.{_part(reader)}", copied.type), {"kind": RegionKind.ELEMENTWISE}
+    return Node("region", (value,), (made,), kind, body, reader.phase, value.name)
 
 
 class _Rounding:
@@ -92,19 +129,20 @@ class _Rounding:
         """The format in which a value is worth being stored once more."""
         formats, reads = set(), 0
         for node in self.users[value]:
-            product = _product(node)
-            if node.body is None or product is None or _part(node) != _part(self.made[value]):
-                continue
-            to, inner = self.rounds(node), node.body.inputs[node.inputs.index(value)]
-            if to is not None and inner in product.inputs:
+            to = self.rounds(node) if _part(node) == _part(self.made[value]) else None
+            if to is not None and (often := _multiplications(node, value)):
                 formats.add(to)
-                reads += _multiplications(product) // value.type.size
+                reads += often
         return formats.pop() if len(formats) == 1 and reads >= LEAST_READS else None
 
 
-def _multiplications(product: Node) -> int:
-    operands, results = ([value.type for value in values] for values in (product.inputs, product.outputs))
-    return record_of(product).cost(operands, results, product.attrs) // 2
+def _multiplications(node: Node, value: Value) -> int:
+    """How often the product of a contraction region multiplies each number of a value."""
+    product = _product(node)
+    if node.body is None or product is None or node.body.inputs[node.inputs.index(value)] not in product.inputs:
+        return 0
+    operands, results = ([one.type for one in values] for values in (product.inputs, product.outputs))
+    return record_of(product).cost(operands, results, product.attrs) // 2 // value.type.size
 
 
 def _with_heads(node: Node) -> tuple[Value, ...]:

@@ -91,6 +91,31 @@ def test_a_product_that_also_reads_it_in_its_epilogue_has_both() -> None:
     assert sorted(value.type.dtype.value for value in product.inputs) == ["bf16", "f32", "f32"]
 
 
+def test_a_weight_that_products_read_often_is_copied_for_them() -> None:
+    assert _stored(_shaped(_network(1000, 64, kept=False))) == [[DType.BF16]]
+    graph = _shaped(_network(1024, 64, kept=False))
+    assert _stored(graph) == [[DType.BF16]] * 3
+    assert [node.inputs[0].name for node in graph.nodes if node.op == "region" and len(node.inputs) == 1] == [*"xvw"]
+
+
+def test_each_part_of_a_step_has_its_own_copy_of_a_weight() -> None:
+    builder = Builder("parts")
+    e, x = Emitter(builder), builder.input("x", parse_type("f32[1024,64]"))
+    weight = builder.param("w", parse_type("f32[64,64]"))
+    products = []
+    for builder.phase in ("forward", "forward", "backward"):
+        products.append(e.matmul(e.op("exp", e.add(x, float(len(products)))), weight))
+    builder.outputs = {f"y{index}": e.op("exp", value) for index, value in enumerate(products)}
+    graph = _shaped(builder.finish())
+    copies = [node for node in graph.nodes if weight in node.inputs]
+    assert [(node.phase, node.output.type.dtype) for node in copies] == [
+        ("forward", DType.BF16),
+        ("backward", DType.BF16),
+    ]
+    read = [node.inputs for node in graph.nodes if node.region_kind is RegionKind.CONTRACTION]
+    assert [copies.index(next(c for c in copies if c.output in inputs)) for inputs in read] == [0, 0, 1]
+
+
 def _steps(model: str, update: str, *, rounded: bool) -> tuple[list[float], Mapping[str, Array], Planned]:
     planned: list[Planned] = []
     recipe = Recipe(optimizer=OPTIMIZERS["adamw"], update=zoo.UPDATES[model][update], batch=zoo.BATCH)

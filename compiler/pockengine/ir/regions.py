@@ -32,6 +32,10 @@ class RegionKind(StrEnum):
     elementwise epilogue on the reduced shape. Every result has one of the two shapes, and nothing on the loop space is
     made of what is reduced over it."""
 
+    MOVED = "moved"
+    """Elementwise ops and movement: `transpose`, `slice`, `concat`, `pad`, `broadcast_to` and views. Every result has
+    the same shape; an element of it is made of elements of inputs that index arithmetic finds."""
+
     GRADIENTS = "gradients"
     """Both gradients of one depthwise convolution in NHWC, of the same dy; elementwise epilogues on the image and on
     the weights; sums over all pixels of dy and of one value of the image, with an elementwise epilogue on them. No part

@@ -16,6 +16,7 @@ from .fuse import fuse, fuse_apart, separate
 from .heads import heads_inside
 from .layout import channels_last
 from .masks import masks_as_bits
+from .moves import move_inside
 from .order import reorder
 from .products import merge_products
 from .prologues import compute_while_packing
@@ -205,7 +206,17 @@ _FUSING: tuple[Pass[Context], ...] = (
     ),
 )
 
-PASSES = {record.name: record for record in (*_EACH, *_FUSING)}
+_ELSEWHERE: tuple[Pass[Context], ...] = (
+    Pass(
+        "move_inside",
+        alone(move_inside),
+        "elementwise regions compute with what is transposed, sliced, padded or joined where they read it",
+        (Form.REGIONS,),
+    ),
+)
+"""Of other backends' lists than the usual one."""
+
+PASSES = {record.name: record for record in (*_EACH, *_FUSING, *_ELSEWHERE)}
 """Every pass of this package by its name."""
 
 

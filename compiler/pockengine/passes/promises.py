@@ -8,6 +8,7 @@ from ..ir import DType, Graph, Node, RegionKind, Value
 from ..ops import decompresses, is_kind
 from ..ops.movement import ints
 from .gradients import Gradients
+from .moves import moves
 
 Shape = tuple[int, ...]
 
@@ -53,6 +54,14 @@ def _elementwise(body: Graph) -> str | None:
         if node.op != "broadcast_to" and (problem := _unlike(node, space)):
             return problem
     return None
+
+
+def _moved(body: Graph) -> str | None:
+    shapes = {value.type.shape for value in body.outputs.values()}
+    if len(shapes) != 1:
+        return f"its results have {len(shapes)} shapes"
+    other = next((node for node in body.nodes if not (is_kind(node, "elementwise") or moves(node))), None)
+    return f"it has a {other.op}" if other else None
 
 
 def _contraction(body: Graph) -> str | None:
@@ -169,5 +178,6 @@ _PROMISES: Mapping[RegionKind, Callable[[Graph], str | None]] = {
     RegionKind.CONTRACTION: _contraction,
     RegionKind.ROW: _row,
     RegionKind.COLUMN: _column,
+    RegionKind.MOVED: _moved,
     RegionKind.GRADIENTS: _gradients,
 }

@@ -16,7 +16,7 @@ Rounds = Callable[[Node], DType | None]
 """The 16-bit format to which a node rounds the operands of its products, where it does."""
 
 _MOVES = ("transpose", "slice")
-_MAKES = (RegionKind.CONTRACTION, RegionKind.ELEMENTWISE, RegionKind.ROW)
+_MAKES = (RegionKind.CONTRACTION, RegionKind.ELEMENTWISE, RegionKind.MOVED, RegionKind.ROW)
 """Regions that can store a result, or one more, rounded."""
 LEAST_READS = 256
 """Of each number, by products: from so many on, what others read as well is stored twice."""

@@ -102,7 +102,7 @@ def test_each_part_of_a_step_has_its_own_copy_of_a_weight() -> None:
     builder = Builder("parts")
     e, x = Emitter(builder), builder.input("x", parse_type("f32[1024,64]"))
     weight = builder.param("w", parse_type("f32[64,64]"))
-    products = []
+    products = list[Value]()
     for builder.phase in ("forward", "forward", "backward"):
         products.append(e.matmul(e.op("exp", e.add(x, float(len(products)))), weight))
     builder.outputs = {f"y{index}": e.op("exp", value) for index, value in enumerate(products)}

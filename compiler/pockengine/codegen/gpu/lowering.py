@@ -9,6 +9,7 @@ from typing import Self
 from ... import ops
 from ...ir import DType, Graph, Node, RegionKind
 from ...passes import PASSES, Form, Pass
+from ...passes.moves import moves
 from ...passes.rounded import Rounds, store_rounded
 from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline, Planning
@@ -19,7 +20,7 @@ from ..common import expressions
 from ..common.identity import identity
 from ..common.region import as_region
 from ..tunable import Choice, Picks
-from . import columns, elementwise, indexed, movement, pooling, rows, scans, tables
+from . import columns, elementwise, indexed, moved, movement, pooling, rows, scans, tables
 from .attention import kernels as attention
 from .contraction import kernels as contraction
 from .contraction import matrix
@@ -56,7 +57,7 @@ _DEFAULT = Pipeline()
 GPU = Pipeline(
     shaping=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.shaping))),
     sparing=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.sparing))),
-    ordering=(STORE_ROUNDED, *_DEFAULT.ordering),
+    ordering=(PASSES["move_inside"], STORE_ROUNDED, *_DEFAULT.ordering),
 )
 """Regions of at most one contraction, which finds its operands in memory, as numbers or compressed; a mask is a byte an
 element, which a thread can write by itself."""
@@ -91,7 +92,7 @@ def _inside(node: Node) -> str | None:
     values = (*node.inputs, *node.outputs)
     if reason := expressions.unsupported_types(values, GPU_C) or expressions.only_stored(node, GPU_C):
         return reason
-    if ops.decompresses(node):
+    if ops.decompresses(node) or moves(node):
         return None
     boolean = node.output.type.dtype is DType.BOOL
     if ops.is_kind(node, "contraction"):
@@ -118,6 +119,8 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
             return columns.lower(region, target)
         case RegionKind.ELEMENTWISE:
             return elementwise.lower(region)
+        case RegionKind.MOVED:
+            return moved.lower(region)
     raise AssertionError(f"no pass makes a region of kind {region.region_kind} for a GPU")
 
 

@@ -17,6 +17,8 @@ LEAST_BYTES = 16 << 20
 """Logits above this size are chunked, to chunks of about this size."""
 FINE_BYTES = 2 << 20
 """The same where memory is short."""
+WIDE_BYTES = 128 << 20
+"""The same on a GPU: a chunk must be work for all its multiprocessors, and each reads the whole weight."""
 LEAST_ROWS, ROW_MULTIPLE = 64, 16
 """A chunk has at least so many rows: each reads the whole weight, and packs it."""
 ROWS, TERM = "rows", "term"
@@ -37,6 +39,14 @@ def chunk_rows_finely(graph: Graph) -> Graph:
     %l = matmul(%h, %w); %y = f(%l)   ->   %y = concat(f(matmul(%h[0:64], %w)), f(matmul(%h[64:128], %w)), …)
     """
     return _chunked(graph, FINE_BYTES)
+
+
+def chunk_rows_widely(graph: Graph) -> Graph:
+    """As `chunk_rows`, in larger chunks.
+
+    %l = matmul(%h, %w); %y = f(%l)   ->   %y = concat(f(matmul(%h[0:1024], %w)), f(matmul(%h[1024:2048], %w)), …)
+    """
+    return _chunked(graph, WIDE_BYTES)
 
 
 def _chunked(graph: Graph, limit: int) -> Graph:

@@ -7,7 +7,7 @@ from pathlib import Path
 from .. import debug
 from ..ir import Graph, render
 from ..ops import composites_of, expand, prune
-from .chunks import chunk_rows, chunk_rows_finely
+from .chunks import chunk_rows, chunk_rows_finely, chunk_rows_widely
 from .cleanup import cse, fold
 from .decompress import decompress_inside
 from .demand import only_demanded
@@ -207,6 +207,7 @@ _FUSING: tuple[Pass[Context], ...] = (
 )
 
 _ELSEWHERE: tuple[Pass[Context], ...] = (
+    Pass("chunk_rows_widely", alone(chunk_rows_widely), "the same with larger chunks", PRIMITIVES),
     Pass(
         "move_inside",
         alone(move_inside),

@@ -176,6 +176,20 @@ def test_the_same_numbers_as_whole_logits(name: str) -> None:
             np.testing.assert_allclose({**found, **again}[key], array, rtol=1e-5, atol=1e-6, err_msg=key)
 
 
+def test_larger_chunks_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, recipe, feeds = setting(CASES["frozen head"])
+    reduced = optimised(eval_graph(graph, recipe), (), passes.ALGEBRA)
+    counts = {}
+    for size in (BATCH * TIME * CLASSES, 2 * BATCH * TIME * CLASSES):
+        monkeypatch.setattr(chunks, "WIDE_BYTES", size)
+        chunked = chunks.chunk_rows_widely(reduced)
+        counts[size] = sum(node.op == "matmul" for node in chunked.nodes)
+        expected, found = (interp.step(one, feeds, dict(graph.data)) for one in (reduced, chunked))
+        for key, array in expected.items():
+            np.testing.assert_allclose(found[key], array, rtol=1e-5, atol=1e-6, err_msg=key)
+    assert [*counts.values()] == sorted(counts.values(), reverse=True) and len({*counts.values()}) == 2
+
+
 def test_the_arena_has_no_logits() -> None:
     graph, recipe, _ = setting(CASES["frozen head"])
     target, pipeline = get("host"), PIPELINE

@@ -35,11 +35,12 @@ BARE: Mapping[str, Callable[[Node], Lowered]] = {
 }
 """Operators that never stand in a region."""
 
+_INSTEAD = {"fuse": "fuse_apart", "chunk_rows": "chunk_rows_widely"}
 _LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing")
 
 
 def _on_gpu(*passes: str) -> tuple[str, ...]:
-    return tuple("fuse_apart" if name == "fuse" else name for name in passes if name not in _LEFT_OUT)
+    return tuple(_INSTEAD.get(name, name) for name in passes if name not in _LEFT_OUT)
 
 
 def _rounds(planning: Planning) -> Rounds:

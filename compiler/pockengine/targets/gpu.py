@@ -66,6 +66,11 @@ class Gpu:
         return self.arch.startswith("sm_")
 
     @property
+    def has_warpgroup_units(self) -> bool:
+        """Whether its matrix units read both operands from shared memory by themselves: Hopper's."""
+        return self.arch == "sm_90a"
+
+    @property
     def copies_apart(self) -> bool:
         """Whether a block's shared memory is filled in the background: GPUs of NVIDIA's from the same on."""
         return self.arch.startswith("sm_")

@@ -23,7 +23,7 @@ from ..native.tables import emit_model
 from ..object_cache import ObjectCache
 from . import nvrtc
 from .architecture import Architecture, architecture_of
-from .text import PRELUDE, launches_c
+from .text import launches_c, prelude
 
 
 def device_runtime() -> toolchain.DeviceRuntime:
@@ -78,7 +78,7 @@ def images_of(
 def compiled(symbol: str, text: str, architecture: Architecture) -> nvrtc.Compiled:
     """One kernel. Raises ToolchainError that names it."""
     try:
-        return nvrtc.compile(PRELUDE + text, _options(architecture))
+        return nvrtc.compile(prelude(text) + text, _options(architecture))
     except ToolchainError as error:
         raise ToolchainError(f"'{symbol}' does not compile for {architecture.name}: {error}") from None
 
@@ -89,4 +89,4 @@ def _options(architecture: Architecture) -> tuple[str, ...]:
 
 
 def _inputs(text: str, architecture: Architecture) -> Mapping[str, str]:
-    return {"source": PRELUDE + text, "options": json.dumps(_options(architecture)), "nvrtc": nvrtc.version()}
+    return {"source": prelude(text) + text, "options": json.dumps(_options(architecture)), "nvrtc": nvrtc.version()}

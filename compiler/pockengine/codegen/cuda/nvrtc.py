@@ -27,12 +27,14 @@ class Compiled:
     image         what the driver loads (a cubin)
     registers     of a thread
     shared_bytes  of a block
-    spill_bytes   that a thread writes because registers do not suffice"""
+    spill_bytes   that a thread writes because registers do not suffice
+    warnings      of the assembler"""
 
     image: bytes
     registers: int
     shared_bytes: int
     spill_bytes: int
+    warnings: tuple[str, ...]
 
 
 def version() -> str:
@@ -56,7 +58,9 @@ def compile(text: str, options: Sequence[str]) -> Compiled:
         if code:
             first = re.search(r"^.*\b(?:error|fatal)\b.*$", said, re.MULTILINE)
             raise ToolchainError(first[0] if first else said.strip()[-500:] or f"NVRTC ended with {code}")
-        return Compiled(_read(library, "CUBIN", program), *_told(said))
+        return Compiled(
+            _read(library, "CUBIN", program), *_told(said), tuple(re.findall(r"^ptxas warning.*$", said, re.MULTILINE))
+        )
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 

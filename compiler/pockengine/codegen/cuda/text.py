@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ...plan.program import Call
@@ -140,6 +141,43 @@ static __device__ float EXP2(float x)
 #define __builtin_expm1 expm1
 #define __builtin_log1p log1p
 #define __builtin_lgamma lgamma
+"""
+
+
+WARPGROUPS = """\
+#define POOL_LINES (pock_pool + (-(uint32_t)__cvta_generic_to_shared(pock_pool) & 1023))
+static __device__ uint64_t TILE(const void *first, int further, int on)
+{
+    const uint64_t place = (uint32_t)__cvta_generic_to_shared(first) & 0x3FFFF;
+    return place >> 4 | (uint64_t)(further >> 4) << 16 | (uint64_t)(on >> 4) << 32 | 1ull << 62;
+}
+#define COPIES_SEEN asm volatile("fence.proxy.async.shared::cta;" : : : "memory")
+#define WGMMA_BEGIN asm volatile("wgmma.fence.sync.aligned;" : : : "memory")
+#define WGMMA_BEGUN asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory")
+#define WGMMA_WAIT(n) asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(n) : "memory")
+"""
+
+
+def prelude(text: str) -> str:
+    """The words that a kernel's text has."""
+    wanted = sorted(set(re.findall(r"\bWGMMA_([A-Z0-9]+)_(\d+)\b", text)))
+    return PRELUDE + (WARPGROUPS if wanted else "") + "".join(_wgmma(format, int(n)) for format, n in wanted)
+
+
+def _wgmma(format: str, columns: int) -> str:
+    """A product of 64 rows and so many columns."""
+    count, type = columns // 2, format.lower()
+    sums, bound = ", ".join(f"%{i}" for i in range(count)), ", ".join(f'"+f"(s[{i}])' for i in range(count))
+    left, right, ta, tb = (f"%{count + i}" for i in range(4))
+    return f"""\
+template <int ta, int tb>
+static __device__ __forceinline__ void wgmma_{type}_{columns}(float *s, uint64_t a, uint64_t b)
+{{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{type}.{type} "
+                 "{{{sums}}}, {left}, {right}, 1, 1, 1, {ta}, {tb};"
+                 : {bound} : "l"(a), "l"(b), "n"(ta), "n"(tb) : "memory");
+}}
+#define WGMMA_{format}_{columns}(s, a, b, ta, tb) wgmma_{type}_{columns}<ta, tb>(s, a, b)
 """
 
 

@@ -6,6 +6,7 @@ import ctypes
 import faulthandler
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,17 @@ def test_a_kernel_that_does_not_wait_is_seen(tmp_path: Path) -> None:
 
 
 def test_threads_that_wait_for_ended_ones_end_the_process(tmp_path: Path) -> None:
-    assert _ends(_function(tmp_path, REVERSED.replace("WAIT", "if (THREAD < 40) return; BARRIER;")))
+    function = _function(tmp_path, REVERSED.replace("WAIT", "if (THREAD < 40) return; BARRIER;"))
+    assert ends(lambda: _run(function))
 
 
-def _ends(function: Any) -> bool:
-    """Whether a kernel ends its process."""
+def ends(run: Callable[[], object]) -> bool:
+    """Whether a kernel that is run ends its process."""
     child = os.fork()
     if child == 0:
         faulthandler.disable()
         os.close(2)
-        _run(function)
+        run()
         os._exit(0)
     return os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGABRT
 
@@ -91,7 +93,8 @@ def test_a_block_has_the_shared_memory_that_its_launch_gives(tmp_path: Path) -> 
 
 
 def test_a_block_that_writes_beyond_it_ends_the_process(tmp_path: Path) -> None:
-    assert _ends(_function(tmp_path, POOLED, 63 * 4))
+    function = _function(tmp_path, POOLED, 63 * 4)
+    assert ends(lambda: _run(function))
 
 
 @pytest.mark.parametrize("compute", some(matrix.FORMATS, 2))

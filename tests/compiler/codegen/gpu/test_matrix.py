@@ -99,9 +99,9 @@ def test_no_register_spills_and_matrix_instructions_are_there(arch: str, compute
         assert {HMMA, LDSM} <= opcodes(made.image)
 
 
-HMMA, LDSM = 0x23C, 0x83B
-"""The opcodes that disassemblers call so, of capabilities 8.0 to 12.0: the last 12 bits of an instruction's 128. They
-multiply pieces of matrices, and load them."""
+HMMA, LDSM, HGMMA = 0x23C, 0x83B, 0x9F0
+"""The opcodes that disassemblers call so, of capabilities 8.0 to 12.0 (HGMMA of 9.0): the last 12 bits of an
+instruction's 128. They multiply pieces of matrices, load them, and multiply what lies in shared memory."""
 
 
 def opcodes(image: bytes) -> set[int]:

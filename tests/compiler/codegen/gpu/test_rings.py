@@ -20,7 +20,8 @@ from pockengine.plan.program import Call, Lowered
 from pockengine.targets import get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
-from tests.compiler.codegen.gpu.test_matrix import HMMA, LDSM, opcodes
+from tests.compiler.codegen.gpu.test_emulated import ends
+from tests.compiler.codegen.gpu.test_matrix import HGMMA, HMMA, LDSM, opcodes
 from tests.compiler.codegen.gpu.test_streamed import LDGSTS
 from tests.compiler.codegen.harness import Case, compare, draw, region_case
 from tests.sweeps import some
@@ -74,7 +75,8 @@ def test_every_shape_gives_the_products(turns: tuple[bool, bool], tmp_path: Path
     found = [(matmul(size, turns), choice) for size in sizes for choice in _choices(matmul(size, turns))]
     library = _library(tmp_path, found)
     assert all(one.calls[0].kernel.shared for one in library.lowered)
-    assert len({one.calls[0].kernel.symbol for one in library.lowered}) == len(found) >= 10
+    assert len({one.calls[0].kernel.symbol for one in library.lowered}) == len(found) >= 16
+    assert sum("WGMMA_" in one.calls[0].kernel.source for one in library.lowered) >= 7
     for index in range(len(found)):
         compare(library.cases[index], library.run(index, 1), found[index][1].describe(), 1e-4, 2e-5)
 
@@ -88,12 +90,34 @@ def test_sizes_that_cannot_be_copied_and_images(tmp_path: Path) -> None:
     assert [one.calls[0].kernel.shared > 0 for one in library.lowered] == [False] * len(TURNS) + [True]
 
 
-def test_a_tile_that_is_read_too_early_is_seen(tmp_path: Path) -> None:
+EARLY = (("rtx-4090", "COPIES_WAIT(2)", "COPIES_WAIT(3)"), ("h200", "COPIES_WAIT(1)", "COPIES_WAIT(2)"))
+
+
+def _hasty(folder: Path, target_name: str, words: str, others: str) -> tuple[EmulatedLibrary, Case]:
+    """A product whose kernel has other words in the place of some."""
     case, lower = matmul((40, 72, 232), TURNS[1]), backends.get("emulated").lower
-    hasty = rewritten(lambda node, _, threads: lower(node, H200, threads), "COPIES_WAIT(2)", "COPIES_WAIT(3)")
-    library = EmulatedLibrary(tmp_path, [case], get("host"), 1, ("-O1",), hasty, "cuda")
+    target = replace(get(target_name), compute="bf16")
+    made = rewritten(lambda node, _, threads: lower(node, target, threads), words, others)
+    return EmulatedLibrary(folder, [case], get("host"), 1, ("-O1",), made, "cuda"), case
+
+
+@pytest.mark.parametrize("target, words, others", EARLY, ids=["warps", "warpgroups"])
+def test_a_tile_that_is_read_too_early_is_seen(target: str, words: str, others: str, tmp_path: Path) -> None:
+    library, case = _hasty(tmp_path, target, words, others)
     with pytest.raises(AssertionError):
         compare(case, library.run(0, 1))
+
+
+def test_sums_that_are_read_too_early_are_seen(tmp_path: Path) -> None:
+    library, case = _hasty(tmp_path, "h200", "WGMMA_WAIT(0)", "WGMMA_WAIT(1)")
+    with pytest.raises(AssertionError):
+        compare(case, library.run(0, 1))
+
+
+@pytest.mark.parametrize("words", ["COPIES_SEEN;", "WGMMA_BEGIN;"])
+def test_matrix_units_that_are_not_told_end_the_process(words: str, tmp_path: Path) -> None:
+    library, _ = _hasty(tmp_path, "h200", words, "")
+    assert ends(lambda: library.run(0, 1))
 
 
 def _calls(turns: tuple[bool, bool], target_name: str) -> list[Call]:
@@ -115,4 +139,6 @@ def test_no_register_spills_and_a_block_has_its_shared_memory(target: str, turns
         assert made.spill_bytes == 0
         assert made.registers * call.launch.threads <= 65536  # type: ignore[union-attr]
         assert made.shared_bytes + call.kernel.shared <= gpu.block_shared_bytes
-        assert {HMMA, LDSM, LDGSTS} <= opcodes(made.image)
+        wanted = {HGMMA} if "WGMMA_" in call.kernel.source else {HMMA, LDSM}
+        assert {*wanted, LDGSTS} <= opcodes(made.image)
+        assert not made.warnings

@@ -11,6 +11,7 @@
 
 #define MOST_SHARED (227 << 10) /* of a block of a GPU of capability 9.0 */
 #define BEYOND 1024             /* bytes behind a block's memory that stay as they are */
+#define AT 128                  /* where it begins: GPUs promise no higher multiple */
 #define NOTHING 0xFF            /* each byte of floats that are none */
 
 _Thread_local int pock_block, pock_thread;
@@ -128,7 +129,7 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
         block.stacks = taken((size_t)MOST_THREADS * STACK_BYTES, "the stacks");
     }
     if (shared && !pock_pool) {
-        pock_pool = taken(MOST_SHARED + BEYOND, "the shared memory");
+        pock_pool = (char *)taken(MOST_SHARED + BEYOND + AT, "the shared memory") + AT;
     }
     if (shared > MOST_SHARED) {
         fprintf(stderr, "no GPU gives a block %d bytes of shared memory\n", shared);

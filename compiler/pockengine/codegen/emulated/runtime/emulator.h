@@ -30,6 +30,20 @@ void pock_fragment_across(uint32_t *words, const void *first, int pitch);
 float pock_quad(float number, int largest);
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
 
+/* Half of a word of two such numbers. */
+float pock_half_of(uint32_t word, int high, int format);
+
+/* Matrix units that read shared memory by themselves: the words are those of codegen/gpu/contraction/groups.py. They multiply as
+ * late as they may: when a thread waits for them. A tile that was not made visible, or does not lie as it must, ends the
+ * process. */
+char *pock_pool_lines(void);
+uint64_t pock_tile(const void *first, int further, int on);
+void pock_copies_seen(void);
+void pock_group_begin(void);
+void pock_group_multiply(float *sums, uint64_t left, uint64_t right, int left_across, int right_across, int columns, int format);
+void pock_group_begun(void);
+void pock_group_wait(int most);
+
 /* Copies to shared memory in the background. The words are those of codegen/gpu/contraction/streamed.py; a thread that copies
  * from or to no multiple of `bytes` ends the process. */
 void pock_copy(int bytes, void *to, const void *from, int there);

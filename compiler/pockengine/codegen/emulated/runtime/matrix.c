@@ -50,7 +50,7 @@ uint32_t pock_tf32(float number) {
     return number != number ? 0x7FFFE000 : (bits_of(number) + 0x1000) & 0xFFFFE000;
 }
 
-static float half_of(uint32_t word, int high, int format) {
+float pock_half_of(uint32_t word, int high, int format) {
     uint32_t bits = high ? word >> 16 : word & 0xFFFF;
     if (format == POCK_MATRIX_BF16) {
         return number_of(bits << 16);
@@ -64,7 +64,7 @@ static float half_of(uint32_t word, int high, int format) {
 static float product(uint32_t left, uint32_t right, int format) {
     return format == POCK_MATRIX_TF32
                ? number_of(left) * number_of(right)
-               : half_of(left, 0, format) * half_of(right, 0, format) + half_of(left, 1, format) * half_of(right, 1, format);
+               : pock_half_of(left, 0, format) * pock_half_of(right, 0, format) + pock_half_of(left, 1, format) * pock_half_of(right, 1, format);
 }
 
 static void check_rows(const void *first, int pitch_bytes) {

@@ -19,7 +19,7 @@ from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
 from ..pace import LATENCY, Cut, Pace, cuts, gpu_of
 from ..source import THREADS, blocks_of
-from . import matrix, streamed, thin, tiled
+from . import groups, matrix, streamed, thin, tiled
 from .rings import can_be_copied
 from .sums import sums
 from .writer import Writer, multiplied, unpacked
@@ -167,7 +167,11 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     streams = gpu.copies_apart and streamed.suits(node, anchor)
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
-        rings = gpu.copies_apart and can_be_copied(Writer(node, anchor, part, Cut(1, k, 0.0)), compute)
+        writer = Writer(node, anchor, part, Cut(1, k, 0.0))
+        for group in groups.shapes(writer, compute, gpu):
+            made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)
+            yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), True)
+        rings = gpu.copies_apart and can_be_copied(writer, compute)
         for shape in matrix.shapes(rings, compute, gpu):
             pace = shape.pace(compute, gpu, rings, sizes)
             made = partial(matrix.tiled, shape=shape, compute=compute, gpu=gpu)

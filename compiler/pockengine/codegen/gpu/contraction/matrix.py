@@ -22,8 +22,8 @@ These words of GPU-C are only for languages that have such units:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ....plan.program import Kernel
@@ -122,22 +122,13 @@ def is_of_units(kernel: Kernel) -> bool:
     return "MMA_" in kernel.source
 
 
-def tiled(writer: Writer, shape: Shape, compute: str, gpu: Gpu) -> Kernel:
-    """Blocks go through the tiles of the result by rows. An operand that is stored as it is multiplied is copied in the
-    background, any other converted on its way; if both are, or both f32 for tf32, they come in rings."""
+@contextmanager
+def begin(writer: Writer, shape: Shape) -> Iterator[None]:
+    """The function: blocks go through the tiles of the result by rows. `m0` and `n0` are the first row and column of
+    the block's, `row0` and `column0` those of its warp; `g` and `t` say which of a piece the thread has."""
     code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
-    rings = rings_of(writer, shape.widths, shape.stages(compute, gpu), compute) if gpu.copies_apart else []
-    found = (straight.copied(writer, side, shape.widths[side], compute) for side in SIDES if gpu.copies_apart)
-    copied = {side.name: side for side in found if side is not None and not rings}
     with writer.function(batch * across * down):
-        for ring in rings:
-            ring.declare(code, pooled=True)
-        for side in SIDES if not rings else ():
-            if side in copied:
-                Ring(copied[side], straight.STAGES).declare(code)
-                continue
-            code.line(f"SHARED uint32_t {side}_tile[{shape.widths[side]}][{PITCH}] __attribute__((aligned(16)));")
         code.line(f"const ptrdiff_t b = block / {across * down};")
         code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {shape.rows};")
         code.line(f"const ptrdiff_t n0 = block % {across} * {shape.columns};")
@@ -145,12 +136,30 @@ def tiled(writer: Writer, shape: Shape, compute: str, gpu: Gpu) -> Kernel:
         code.line(f"const int row0 = THREAD / 32 / {shape.across} * {shape.m * 16};")
         code.line(f"const int column0 = THREAD / 32 % {shape.across} * {shape.n * 8};")
         writer.digits("b", writer.part.b)
+        yield
+
+
+def tiled(writer: Writer, shape: Shape, compute: str, gpu: Gpu) -> Kernel:
+    """An operand that is stored as it is multiplied is copied in the
+    background, any other converted on its way; if both are, or both f32 for tf32, they come in rings."""
+    code = writer.code
+    rings = rings_of(writer, shape.widths, shape.stages(compute, gpu), compute) if gpu.copies_apart else []
+    found = (straight.copied(writer, side, shape.widths[side], compute) for side in SIDES if gpu.copies_apart)
+    copied = {side.name: side for side in found if side is not None and not rings}
+    with begin(writer, shape):
+        for ring in rings:
+            ring.declare(code, pooled=True)
+        for side in SIDES if not rings else ():
+            if side in copied:
+                Ring(copied[side], straight.STAGES).declare(code)
+                continue
+            code.line(f"SHARED uint32_t {side}_tile[{shape.widths[side]}][{PITCH}] __attribute__((aligned(16)));")
         code.line(f"float sums[{shape.m}][{shape.n}][4] = {{{{{{0}}}}}};")
         if rings:
             _byrings_of(writer, shape, compute, rings)
         else:
             _by_steps(writer, shape, compute, copied)
-        _results(writer, shape)
+        results(writer, shape)
     return writer.kernel(f"{compute}_streamed" if rings else compute, sum(ring.nbytes for ring in rings))
 
 
@@ -275,7 +284,7 @@ def _multiply(writer: Writer, shape: Shape, compute: str, words: int, tiles: Map
                 code.line(f"MMA_{compute.upper()}(sums[i][j], l[i], r[j]);")
 
 
-def _results(writer: Writer, shape: Shape) -> None:
+def results(writer: Writer, shape: Shape) -> None:
     """The epilogue on the thread's results."""
     code, (_, m, n, _) = writer.code, writer.part.sizes()
     with ExitStack() as loops:

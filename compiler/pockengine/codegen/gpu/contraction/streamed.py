@@ -72,6 +72,11 @@ class Side:
     by_k: bool
     itemsize: int = 4
 
+    @property
+    def place(self) -> str:
+        """Where in a tile the number `x`, `kk` is."""
+        return f"[x][kk / {4 // self.itemsize}]" if self.by_k else "[kk][x]"
+
     def vector(self, writer: Writer) -> int:
         """Numbers that are copied at once: 16 bytes where as many lie side by side here and there, else 4. Zero where
         they do not."""
@@ -104,8 +109,7 @@ class Side:
                 with guarded(code, inside(access)):
                     code.line(f"from += {element_offset(access)};")
                     code.line("there = 1;")
-            place = f"[x][kk / {4 // self.itemsize}]" if self.by_k else "[kk][x]"
-            code.line(f"COPY({self.itemsize * each}, &{self.name}_tile[into]{place}, from, there);")
+            code.line(f"COPY({self.itemsize * each}, &{self.name}_tile[into]{self.place}, from, there);")
 
 
 def goes_along_k(writer: Writer, access: Access, axis: Axis) -> bool:

@@ -1,0 +1,160 @@
+"""Products on the matrix units of NVIDIA's Hopper GPUs, which read both operands from shared memory by themselves.
+
+128 threads (a warpgroup) multiply 64 rows and up to 256 columns together (`wgmma`, PTX ISA 8.7, "Asynchronous
+warpgroup level matrix multiply-accumulate"), while they go on: here they begin to copy later tiles. Both operands lie
+in memory as they are multiplied (rings.py), and 16 bytes of them side by side. Tiles are 64 terms deep and lie in lines
+of 128 bytes, along k or across it, whose pieces of 16 bytes change places from line to line ("128-byte swizzling"): so
+they are written and read from all banks.
+These words of GPU-C are only for languages that have such units:
+
+    POOL_LINES                 POOL from a multiple of 1024 on, which takes up to 1024 bytes more
+    TILE(first, further, on)   description of a tile that begins at `first`: along k, 8 rows of it lie `on` bytes from
+                               the 8 before them; across k, 8 terms do, and 64 columns lie `further` bytes from the 64
+                               before
+    COPIES_SEEN                what was copied by the thread is seen by matrix units
+    WGMMA_BEGIN                the warpgroup's sums are ready
+    WGMMA_BF16_256(s, a, b, ta, tb)
+                               begins to add to its sums `s` (4 of each 16 x 8 piece of its warp's 16 rows) the products
+                               of 64 rows of tile `a` and 256 columns of tile `b`, of 16 terms; `ta`, `tb`: they lie
+                               across k. WGMMA_F16_256, WGMMA_BF16_128, … likewise
+    WGMMA_BEGUN                those that the warpgroup has begun since the last time are a group
+    WGMMA_WAIT(n)              until at most n of its groups are on their way"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ....plan.program import Kernel
+from ....targets import Gpu
+from ..pace import CACHE_BYTES, LATENCY, Pace
+from .matrix import Shape, begin, results
+from .rings import SIDES
+from .straight import along_k, is_multiplied_as_stored
+from .streamed import Side
+from .writer import Writer
+
+DEEP = 64
+"""Numbers along k of a tile: a line of 128 bytes."""
+LINE, LINES = 128, 8
+"""Bytes of a line, and lines until pieces lie as in the first."""
+TERMS = 16
+"""Of one instruction."""
+GROUP = 128
+"""Threads that multiply together."""
+SHARED_CYCLE = 128
+"""Bytes that a multiprocessor reads of its shared memory in a cycle."""
+
+
+@dataclass(frozen=True)
+class GroupShape(Shape):
+    """A block's part of the result, of warps one above the other: each four have 64 rows.
+
+    stages  of tiles in rings: two more than are on their way"""
+
+    stages_kept: int = 4
+
+    @property
+    def name(self) -> str:
+        """For people and for stores of choices."""
+        return f"{self.rows} x {self.columns} by {self.threads // GROUP} warpgroups"
+
+    @property
+    def nbytes(self) -> int:
+        """Of shared memory."""
+        return self.stages_kept * (self.rows + self.columns) * LINE + LINE * LINES
+
+    def group_pace(self, compute: str, gpu: Gpu) -> Pace:
+        """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
+        flops = 2 * self.rows * self.columns * DEEP / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
+        read = (self.rows + self.columns) * LINE / CACHE_BYTES
+        shared = (self.rows + self.threads // GROUP * self.columns) * LINE / SHARED_CYCLE
+        resident = max(1, gpu.block_shared_bytes // self.nbytes)
+        return Pace(DEEP, max(flops, read, shared), LATENCY / (self.stages_kept - 2), resident)
+
+
+SHAPES = GroupShape(8, 1, 1, 32), GroupShape(8, 1, 1, 16, 3), GroupShape(4, 1, 1, 16), GroupShape(4, 1, 1, 8)
+"""128 x 256 results, 128 x 128, 64 x 128, 64 x 64."""
+
+
+@dataclass(frozen=True)
+class Lined(Side):
+    """Tiles in lines."""
+
+    @property
+    def place(self) -> str:
+        """See Side: bytes of a tile."""
+        if self.by_k:
+            return f"[x * {LINE} + (kk / 8 ^ x % {LINES}) * 16]"
+        return f"[x / 64 * {DEEP * LINE} + kk * {LINE} + (x % 64 / 8 ^ kk % {LINES}) * 16]"
+
+
+def shapes(writer: Writer, compute: str, gpu: Gpu) -> Iterable[GroupShape]:
+    """What a block may make; nothing where a GPU has no such units, or an operand cannot be copied in pieces of 16
+    bytes."""
+    suits = gpu.has_warpgroup_units and compute in ("bf16", "f16")
+    both = suits and all(is_multiplied_as_stored(writer, name, compute) and _copies(writer, name) for name in SIDES)
+    return SHAPES if both else ()
+
+
+def _copies(writer: Writer, name: str) -> bool:
+    return _side(writer, name, GROUP).vector(writer) * 2 == 16
+
+
+def _side(writer: Writer, name: str, width: int) -> Lined:
+    return Lined(name, width, DEEP, along_k(writer, name), itemsize=2)
+
+
+def tiled(writer: Writer, shape: GroupShape, compute: str) -> Kernel:
+    """Blocks go through the tiles of the result by rows."""
+    code, stages, first = writer.code, shape.stages_kept, 0
+    sides = [_side(writer, name, shape.widths[name]) for name in SIDES]
+    with begin(writer, shape):
+        for side in sides:
+            code.line(f"char (*const {side.name}_tile)[{side.width * LINE}] =")
+            code.line(f"    (char (*)[{side.width * LINE}])(POOL_LINES + {first});")
+            first += stages * side.width * LINE
+        code.line(f"float sums[1][{shape.n}][4] = {{{{{{0}}}}}};")
+        with code.loop("ahead", stages - 2):
+            code.line(f"const ptrdiff_t k0 = first + ahead * {DEEP};")
+            code.line("const int into = (int)ahead;")
+            _load(writer, sides, shape)
+        code.line("int stage = 0;")
+        with code.loop("step", "end", "first", DEEP):
+            code.line(f"COPIES_WAIT({stages - 3});")
+            code.line("COPIES_SEEN;")
+            code.line("BARRIER;")
+            _multiply(writer, sides, shape, compute)
+            code.line(f"const ptrdiff_t k0 = step + {(stages - 2) * DEEP};")
+            code.line(f"const int into = (stage + {stages - 2}) % {stages};")
+            _load(writer, sides, shape)
+            code.line("WGMMA_WAIT(1);")
+            code.line(f"stage = (stage + 1) % {stages};")
+        code.line("WGMMA_WAIT(0);")
+        results(writer, shape)
+    return writer.kernel(f"{compute}_groups", shape.nbytes)
+
+
+def _load(writer: Writer, sides: Iterable[Side], shape: Shape) -> None:
+    """Begin the copies of the terms from `k0` on to the tiles `into`, if there are any."""
+    with writer.code.block("if (k0 < end)"):
+        for side in sides:
+            side.load(writer, shape.threads)
+    writer.code.line("COPIES_BEGUN;")
+
+
+def _multiply(writer: Writer, sides: Iterable[Side], shape: Shape, compute: str) -> None:
+    """Begin to multiply the tiles `stage`."""
+    code, across = writer.code, [int(not side.by_k) for side in sides]
+    code.line("WGMMA_BEGIN;")
+    code.line("#pragma unroll")
+    with code.block(f"for (int kk = 0; kk < {DEEP // TERMS}; ++kk)"):
+        for side in sides:
+            row = f" + THREAD / {GROUP} * {64 * LINE}" if side.name == SIDES[0] else ""
+            on = TERMS * 2 if side.by_k else TERMS * LINE
+            first = f"{side.name}_tile[stage]{row} + kk * {on}"
+            further = 16 if side.by_k else DEEP * LINE
+            code.line(f"const uint64_t {side.name} = TILE({first}, {further}, {LINE * LINES});")
+        word = f"WGMMA_{compute.upper()}_{shape.columns}"
+        code.line(f"{word}(&sums[0][0][0], left, right, {across[0]}, {across[1]});")
+    code.line("WGMMA_BEGUN;")

@@ -61,7 +61,9 @@ def _moved(body: Graph) -> str | None:
     if len(shapes) != 1:
         return f"its results have {len(shapes)} shapes"
     other = next((node for node in body.nodes if not (is_kind(node, "elementwise") or moves(node))), None)
-    return f"it has a {other.op}" if other else None
+    if other:
+        return f"it has a {other.op}"
+    return None if any(map(moves, body.nodes)) else "nothing in it is moved"
 
 
 def _contraction(body: Graph) -> str | None:

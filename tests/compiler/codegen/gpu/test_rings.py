@@ -81,6 +81,15 @@ def test_every_shape_gives_the_products(turns: tuple[bool, bool], tmp_path: Path
         compare(library.cases[index], library.run(index, 1), found[index][1].describe(), 1e-4, 2e-5)
 
 
+def test_many_rows_of_tiles_are_all_made(tmp_path: Path) -> None:
+    """A whole number of those that blocks go through together, and some more."""
+    cases = [matmul((size, 72, 24), TURNS[1]) for size in (64 * 32, 64 * 35)]
+    small = [(case, next(one for one in _choices(case) if "64 x 64 by 4 warps" in one.describe())) for case in cases]
+    library = _library(tmp_path, small)
+    for index, case in enumerate(cases):
+        compare(case, library.run(index, 1), "", 1e-4, 2e-5)
+
+
 def test_sizes_that_cannot_be_copied_and_images(tmp_path: Path) -> None:
     """Odd rows go through registers."""
     cases = [matmul((33, 35, 37), turns) for turns in TURNS] + [convolution()]

@@ -89,7 +89,8 @@ class Shape:
         reading the tiles in shared memory."""
         words, warps = words_of(compute) if rings else WORDS, self.threads // WARP
         deep = words * _numbers(compute)
-        flops = 2 * self.rows * self.columns * deep / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
+        rate = gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors
+        flops = 2 * self.rows * self.columns * deep / rate / (SYNC_SHARE if gpu.has_warpgroup_units else 1)
         read = (self.rows * sizes[0] + self.columns * sizes[1]) * deep / CACHE_BYTES
         shared = warps * words // 8 * (4 * self.m + 2 * self.n)
         latency = LATENCY / (self.stages(compute, gpu) - 1 if rings else 1)
@@ -101,6 +102,11 @@ SHAPES = Shape(2, 2, 2, 4), Shape(4, 1, 2, 4), Shape(1, 4, 2, 4), Shape(2, 4, 4,
 LARGE = Shape(2, 2, 4, 8), Shape(2, 4, 4, 8)
 """128 x 128 results by 4 warps, 128 x 256, with both operands in rings: a warp reads less of its tiles for a product,
 and has no registers to spare for what is converted."""
+TOGETHER = 16
+"""Rows of tiles that blocks go through before they begin with the next ones."""
+SYNC_SHARE = 0.62
+"""Part of their peak that Hopper's matrix units reach by `mma.sync` (W. Luo et al., "Benchmarking and dissecting the
+NVIDIA Hopper GPU architecture via microbenchmarking", 2024)."""
 RESIDENT_SUMS = 32768
 """Sums that a multiprocessor has in registers at a time: half of its words."""
 
@@ -124,14 +130,21 @@ def is_of_units(kernel: Kernel) -> bool:
 
 @contextmanager
 def begin(writer: Writer, shape: Shape) -> Iterator[None]:
-    """The function: blocks go through the tiles of the result by rows. `m0` and `n0` are the first row and column of
-    the block's, `row0` and `column0` those of its warp; `g` and `t` say which of a piece the thread has."""
+    """The function: blocks go through the tiles of the result by columns, of some rows of tiles at a time, so that
+    those that run together read little that is not in the GPU's cache. `m0` and `n0` are the first row and column of
+    the block's tile, `row0` and `column0` those of its warp; `g` and `t` say which of a piece the thread has."""
     code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
     with writer.function(batch * across * down):
-        code.line(f"const ptrdiff_t b = block / {across * down};")
-        code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {shape.rows};")
-        code.line(f"const ptrdiff_t n0 = block % {across} * {shape.columns};")
+        code.line(f"const int b = block / {across * down}, turn = block % {across * down};")
+        row, height = "0", str(down)
+        if down > TOGETHER:
+            row, height = "row", "height"
+            code.line(f"const int row = turn / {TOGETHER * across} * {TOGETHER};")
+            code.line(f"const int height = {down} - row < {TOGETHER} ? {down} - row : {TOGETHER};")
+        turn = f"turn % {TOGETHER * across}" if down > TOGETHER else "turn"
+        code.line(f"const ptrdiff_t m0 = ({row} + {turn} % {height}) * {shape.rows};")
+        code.line(f"const ptrdiff_t n0 = {turn} / {height} * {shape.columns};")
         code.line("const int g = THREAD % 32 / 4, t = THREAD % 4;")
         code.line(f"const int row0 = THREAD / 32 / {shape.across} * {shape.m * 16};")
         code.line(f"const int column0 = THREAD / 32 % {shape.across} * {shape.n * 8};")

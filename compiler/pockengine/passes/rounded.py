@@ -18,10 +18,11 @@ Rounds = Callable[[Node], DType | None]
 _MOVES = ("transpose", "slice")
 _MAKES = (RegionKind.CONTRACTION, RegionKind.ELEMENTWISE, RegionKind.MOVED, RegionKind.ROW)
 """Regions that can store a result, or one more, rounded."""
-LEAST_READS = 256
-"""Of each number, by products: from so many on, what others read as well is stored twice."""
-LEAST_COPIED = 1024
-"""The same of a trained weight, which is copied for them."""
+LEAST_READS = 1024
+"""Of each number, by products: from so many on, what others read as well is stored twice, and a trained weight is
+copied for them."""
+LEAST_WORK = 1 << 33
+"""Multiplications with a trained weight, in all, that take longer than its copy."""
 
 
 def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
@@ -63,7 +64,8 @@ def _with_copies(graph: Graph, rounds: Rounds) -> Graph:
         chosen = {}
         for value in reading.get(node, ()):
             key, to = (value, _part(node)), rounds(node)
-            if to is not None and reads[key] >= LEAST_COPIED and _multiplications(node, value):
+            pays = reads[key] >= max(LEAST_READS, LEAST_WORK // value.type.size)
+            if to is not None and pays and _multiplications(node, value):
                 if key not in copies:
                     nodes.append(_copy(value, to, node))
                     copies[key] = nodes[-1].output

@@ -67,8 +67,8 @@ def test_small_products_do_not_round() -> None:
 
 
 def test_what_others_read_is_stored_twice_if_products_read_it_often() -> None:
-    assert _stored(_shaped(_network(64, 64, kept=True))) == [[DType.F32]]
-    assert _stored(_shaped(_network(64, 128, kept=True))) == [[DType.F32, DType.BF16]]
+    assert _stored(_shaped(_network(64, 508, kept=True))) == [[DType.F32]]
+    assert _stored(_shaped(_network(64, 512, kept=True))) == [[DType.F32, DType.BF16]]
 
 
 def test_what_is_moved_for_a_product_is_moved_rounded() -> None:
@@ -84,24 +84,25 @@ def test_what_is_moved_for_a_product_is_moved_rounded() -> None:
 
 def test_a_product_that_also_reads_it_in_its_epilogue_has_both() -> None:
     builder = Builder("both")
-    e, x = Emitter(builder), builder.input("x", parse_type("f32[256,256]"))
-    weight, wide = builder.param("w", parse_type("f32[256,256]")), e.op("exp", x)
+    e, x = Emitter(builder), builder.input("x", parse_type("f32[1024,1024]"))
+    weight, wide = builder.param("w", parse_type("f32[1024,1024]")), e.op("exp", x)
     builder.outputs = {"y": e.add(e.matmul(wide, weight), wide)}
     (product,) = (node for node in _shaped(builder.finish()).nodes if node.region_kind is RegionKind.CONTRACTION)
     assert sorted(value.type.dtype.value for value in product.inputs) == ["bf16", "f32", "f32"]
 
 
 def test_a_weight_that_products_read_often_is_copied_for_them() -> None:
-    assert _stored(_shaped(_network(1000, 64, kept=False))) == [[DType.BF16]]
-    graph = _shaped(_network(1024, 64, kept=False))
+    for rows, width in ((1000, 4096), (8191, 1024)):
+        assert _stored(_shaped(_network(rows, width, kept=False))) == [[DType.BF16]]
+    graph = _shaped(_network(8192, 1024, kept=False))
     assert _stored(graph) == [[DType.BF16]] * 3
     assert [node.inputs[0].name for node in graph.nodes if node.op == "region" and len(node.inputs) == 1] == [*"xvw"]
 
 
 def test_each_part_of_a_step_has_its_own_copy_of_a_weight() -> None:
     builder = Builder("parts")
-    e, x = Emitter(builder), builder.input("x", parse_type("f32[1024,64]"))
-    weight = builder.param("w", parse_type("f32[64,64]"))
+    e, x = Emitter(builder), builder.input("x", parse_type("f32[8192,1024]"))
+    weight = builder.param("w", parse_type("f32[1024,1024]"))
     products = list[Value]()
     for builder.phase in ("forward", "forward", "backward"):
         products.append(e.matmul(e.op("exp", e.add(x, float(len(products)))), weight))

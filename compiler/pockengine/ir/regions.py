@@ -33,8 +33,9 @@ class RegionKind(StrEnum):
     made of what is reduced over it."""
 
     MOVED = "moved"
-    """Elementwise ops and movement: `transpose`, `slice`, `concat`, `pad`, `broadcast_to` and views. Every result has
-    the same shape; an element of it is made of elements of inputs that index arithmetic finds."""
+    """Elementwise ops and movement: `transpose`, `slice`, `concat`, `pad`, `broadcast_to` and views; and
+    `dequantize_blocks` of inputs. Every result has the same shape; an element of it is made of elements of inputs that
+    index arithmetic finds."""
 
     GRADIENTS = "gradients"
     """Both gradients of one depthwise convolution in NHWC, of the same dy; elementwise epilogues on the image and on

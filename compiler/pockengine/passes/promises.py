@@ -60,10 +60,11 @@ def _moved(body: Graph) -> str | None:
     shapes = {value.type.shape for value in body.outputs.values()}
     if len(shapes) != 1:
         return f"its results have {len(shapes)} shapes"
-    other = next((node for node in body.nodes if not (is_kind(node, "elementwise") or moves(node))), None)
+    found = [node for node in body.nodes if moves(node) or (decompresses(node) and {*node.inputs} <= {*body.inputs})]
+    other = next((node for node in body.nodes if node not in found and not is_kind(node, "elementwise")), None)
     if other:
         return f"it has a {other.op}"
-    return None if any(map(moves, body.nodes)) else "nothing in it is moved"
+    return None if found else "nothing in it is moved"
 
 
 def _contraction(body: Graph) -> str | None:

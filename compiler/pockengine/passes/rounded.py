@@ -3,7 +3,6 @@ memory, and copied instead of converted."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -19,25 +18,19 @@ _MOVES = ("transpose", "slice")
 _MAKES = (RegionKind.CONTRACTION, RegionKind.ELEMENTWISE, RegionKind.MOVED, RegionKind.ROW)
 """Regions that can store a result, or one more, rounded."""
 LEAST_READS = 1024
-"""Of each number, by products: from so many on, what others read as well is stored twice, and a trained weight is
-copied for them."""
-LEAST_WORK = 1 << 33
-"""Multiplications with a trained weight, in all, that take longer than its copy."""
+"""Of each number, by products: from so many on, what others read as well is stored twice."""
 
 
 def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
     """A tensor that products alone read, which round it, is stored rounded, and moved so. One that others read as well
-    is stored twice where products in the same part of the step read it often; of a trained weight they then read a
-    copy, which lives no longer than that part.
+    is stored twice where products in the same part of the step read it often.
 
     %x = region(…); %y = region(%x, %w) {contraction}
       ->   %r = region(…; cast to bf16); %y = region(%r, %w) {contraction: cast to f32}
     """
-    whole = graph
-    graph = _with_copies(graph, rounds)
     found = _Rounding(graph, rounds).found()
     if not found:
-        return whole
+        return graph
     stored = {value: Value(f"{value.name}.rounded", value.type.with_dtype(to)) for value, (to, _) in found.items()}
     twice = {stored[value] for value, (_, alone) in found.items() if not alone}
     nodes = []
@@ -47,40 +40,9 @@ def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
         elif node.op in WITH_HEADS:
             nodes.append(_attention(node, stored) if rounds(node) else node)
         else:
-            nodes.append(_made_rounded(_read_rounded(node, stored) if rounds(node) else node, stored, twice))
+            reading = _read_rounded(node, stored) if rounds(node) else node
+            nodes.append(_made_rounded(reading, stored, twice))
     return graph.with_(nodes=tuple(nodes))
-
-
-def _with_copies(graph: Graph, rounds: Rounds) -> Graph:
-    """With a rounded copy of each weight of f32 that products of a part of the step read often."""
-    weights = {value for value in graph.params if value.type.dtype is DType.F32}
-    reading = {node: [*({*node.inputs} & weights)] for node in graph.nodes if not weights.isdisjoint(node.inputs)}
-    reads: Counter[tuple[Value, str]] = Counter()
-    for node, read in reading.items():
-        for value in read:
-            reads[value, _part(node)] += _multiplications(node, value) if rounds(node) else 0
-    nodes, copies = list[Node](), dict[tuple[Value, str], Value]()
-    for node in graph.nodes:
-        chosen = {}
-        for value in reading.get(node, ()):
-            key, to = (value, _part(node)), rounds(node)
-            pays = reads[key] >= max(LEAST_READS, LEAST_WORK // value.type.size)
-            if to is not None and pays and _multiplications(node, value):
-                if key not in copies:
-                    nodes.append(_copy(value, to, node))
-                    copies[key] = nodes[-1].output
-                chosen[value] = copies[key]
-        nodes.append(_read_rounded(node, chosen) if chosen else node)
-    return graph.with_(nodes=tuple(nodes)) if copies else graph
-
-
-def _copy(value: Value, to: DType, reader: Node) -> Node:
-    weight, copied = Value("weight", value.type), Value("copy", value.type.with_dtype(to))
-    body = Graph(
-        "body", (weight,), nodes=(Node("cast", (weight,), (copied,), {"to": to.value}),), outputs={"copy": copied}
-    )
-    made, kind = Value(f"{value.name}.{_part(reader)}", copied.type), {"kind": RegionKind.ELEMENTWISE}
-    return Node("region", (value,), (made,), kind, body, reader.phase, value.name)
 
 
 class _Rounding:
@@ -120,7 +82,7 @@ class _Rounding:
         if node.op in WITH_HEADS:
             places = [index for index, one in enumerate(node.inputs) if one is value]
             return self.rounds(node) if {*places} <= {*WITH_HEADS[node.op]} else None
-        product = _product(node)
+        product = product_of(node)
         if node.body is None or product is None:
             return None
         inner = node.body.inputs[node.inputs.index(value)]
@@ -131,20 +93,22 @@ class _Rounding:
         """The format in which a value is worth being stored once more."""
         formats, reads = set(), 0
         for node in self.users[value]:
-            to = self.rounds(node) if _part(node) == _part(self.made[value]) else None
-            if to is not None and (often := _multiplications(node, value)):
+            to = self.rounds(node) if part_of(node) == part_of(self.made[value]) else None
+            product = product_of(node)
+            if to is None or product is None or node.body is None:
+                continue
+            if often := multiplications(product, node.body.inputs[node.inputs.index(value)]):
                 formats.add(to)
                 reads += often
         return formats.pop() if len(formats) == 1 and reads >= LEAST_READS else None
 
 
-def _multiplications(node: Node, value: Value) -> int:
-    """How often the product of a contraction region multiplies each number of a value."""
-    product = _product(node)
-    if node.body is None or product is None or node.body.inputs[node.inputs.index(value)] not in product.inputs:
+def multiplications(product: Node, operand: Value) -> int:
+    """How often a product multiplies each number of an operand."""
+    if operand not in product.inputs:
         return 0
     operands, results = ([one.type for one in values] for values in (product.inputs, product.outputs))
-    return record_of(product).cost(operands, results, product.attrs) // 2 // value.type.size
+    return record_of(product).cost(operands, results, product.attrs) // 2 // operand.type.size
 
 
 def _with_heads(node: Node) -> tuple[Value, ...]:
@@ -152,7 +116,8 @@ def _with_heads(node: Node) -> tuple[Value, ...]:
     return node.outputs[:1] if node.op == "attention" else node.outputs
 
 
-def _part(node: Node) -> str:
+def part_of(node: Node) -> str:
+    """The part of the step in which a node runs."""
     return "forward" if node.phase == "forward" else "backward"
 
 
@@ -161,8 +126,8 @@ def _moves(node: Node) -> bool:
     return is_view(node) or node.op in _MOVES
 
 
-def _product(node: Node) -> Node | None:
-    """Of a contraction region."""
+def product_of(node: Node) -> Node | None:
+    """That of a contraction region."""
     if node.region_kind is not RegionKind.CONTRACTION or node.body is None:
         return None
     return next(one for one in node.body.nodes if is_kind(one, "contraction"))
@@ -186,25 +151,33 @@ def _attention(node: Node, stored: Mapping[Value, Value]) -> Node:
 
 
 def _read_rounded(node: Node, stored: Mapping[Value, Value]) -> Node:
-    """A contraction region whose product reads what is stored rounded; what else reads it in the region does not."""
-    product, body = _product(node), node.body
-    assert product is not None and body is not None
-    outer = dict(zip(body.inputs, node.inputs, strict=True))
-    wide: dict[Value, Value] = {}
-    casts: list[Node] = []
-    for inner in dict.fromkeys(product.inputs):
-        if (narrow := stored.get(outer.get(inner, inner))) is None:
-            continue
-        read, wide[inner] = Value(narrow.name, narrow.type), Value(f"{inner.name}.wide", inner.type)
-        outer[read] = narrow
-        casts.append(Node("cast", (read,), (wide[inner],), {"to": DType.F32.value}))
-    if not casts:
+    product = product_of(node)
+    if product is None or node.body is None:
         return node
+    outer = dict(zip(node.body.inputs, node.inputs, strict=True))
+    return read_instead(node, {inner: stored[outer[inner]] for inner in product.inputs if outer.get(inner) in stored})
+
+
+def read_instead(node: Node, narrow: Mapping[Value, Value]) -> Node:
+    """A contraction region whose product reads other values, in 16 bits, in the place of some of its operands; what
+    else reads those in the region does not."""
+    product, body = product_of(node), node.body
+    if not narrow or product is None or body is None:
+        return node
+    outer, wide, casts = dict(zip(body.inputs, node.inputs, strict=True)), dict[Value, Value](), list[Node]()
+    for inner, value in narrow.items():
+        read, wide[inner] = Value(value.name, value.type), Value(f"{inner.name}.wide", inner.type)
+        outer[read] = value
+        casts.append(Node("cast", (read,), (wide[inner],), {"to": DType.F32.value}))
     reading = replace(product, inputs=tuple(wide.get(one, one) for one in product.inputs))
-    nodes = (*casts, *(reading if one is product else one for one in body.nodes))
-    used = {one for inner in nodes for one in inner.inputs} | {*body.outputs.values()}
+    nodes, used = list[Node](), {*body.outputs.values()}
+    for one in reversed((*casts, *(reading if one is product else one for one in body.nodes))):
+        if not used.isdisjoint(one.outputs):
+            nodes.insert(0, one)
+            used |= {*one.inputs}
     inputs = tuple(one for one in outer if one in used)
-    return replace(node, inputs=tuple(outer[one] for one in inputs), body=body.with_(inputs=inputs, nodes=nodes))
+    body = body.with_(inputs=inputs, nodes=tuple(nodes))
+    return replace(node, inputs=tuple(outer[one] for one in inputs), body=body)
 
 
 def _made_rounded(node: Node, stored: Mapping[Value, Value], twice: set[Value]) -> Node:

@@ -9,6 +9,7 @@ from typing import Self
 from ... import ops
 from ...ir import DType, Graph, Node, RegionKind
 from ...passes import PASSES, Form, Pass
+from ...passes.copied_weights import copy_weights
 from ...passes.moves import moves
 from ...passes.rounded import Rounds, store_rounded
 from ...plan.lowering import RUNTIME_BYTES
@@ -48,6 +49,12 @@ def _rounds(planning: Planning) -> Rounds:
     return lambda node: contraction.rounds(node, target) or attention.rounds(node, target)
 
 
+COPY_WEIGHTS = Pass[Planning](
+    "copy_weights",
+    lambda graph, planning: copy_weights(graph, _rounds(planning)),
+    "a weight that products read often is copied for them in 16 bits, once in each part of the step",
+    (Form.REGIONS,),
+)
 STORE_ROUNDED = Pass[Planning](
     "store_rounded",
     lambda graph, planning: store_rounded(graph, _rounds(planning)),
@@ -58,7 +65,7 @@ _DEFAULT = Pipeline()
 GPU = Pipeline(
     shaping=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.shaping))),
     sparing=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.sparing))),
-    ordering=(PASSES["move_inside"], STORE_ROUNDED, *_DEFAULT.ordering),
+    ordering=(PASSES["move_inside"], COPY_WEIGHTS, STORE_ROUNDED, *_DEFAULT.ordering),
 )
 """Regions of at most one contraction, which finds its operands in memory, as numbers or compressed; a mask is a byte an
 element, which a thread can write by itself."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ...ir import Node, Value
-from ...ops import is_view
+from ...ops import decompresses, is_view
 from ...ops.movement import ints
 from ...plan.program import Lowered
 from ..common.c_dialect import literal
@@ -15,6 +15,7 @@ from ..common.expressions import Body
 from ..common.indexing import digits, dot, row_major
 from ..common.mathlib import functions
 from ..common.region import body_of
+from ..common.storage import Blocks
 from .dialect import GPU_C
 from .source import Code, call_each, kernel, kernel_body, operands_of
 
@@ -34,7 +35,9 @@ def lower(node: Node) -> Lowered:
         at = writer.named(digits("i", space))
         for value, (name, _, _) in zip(results, writer.operands[len(node.inputs) :], strict=True):
             code.line(f"{name}[i] = {writer.element(value, at)};")
-    made = kernel("moved", f"element by element over {list(space)}", code.text(), functions(writer.body.needs))
+    weights = (Blocks.of(one) for one in body_of(node).nodes if decompresses(one))
+    helpers = dict.fromkeys([*functions(writer.body.needs), *(text for one in weights for text in one.helpers)])
+    made = kernel("moved", f"element by element over {list(space)}", code.text(), helpers)
     return Lowered((call_each(node, made, count),))
 
 
@@ -74,6 +77,11 @@ class _Writer:
         if value in self._sources:
             return self._variable(type, f"{self._sources[value]}[{dot(at, row_major(shape))}]")
         node = self._made[value]
+        if decompresses(node):
+            weight, flat = Blocks.of(node), f"({dot(at, row_major(shape))})"
+            packed, scales = (self._sources[source] for source in node.inputs)
+            place = flat, str(weight.columns)
+            return self._variable(type, weight.element(packed, scales, " / ".join(place), " % ".join(place)))
         if is_view(node):
             inner = node.inputs[0].type.shape
             return self.element(node.inputs[0], self.named(digits(f"({dot(at, row_major(shape))})", inner)))

@@ -25,15 +25,16 @@ GPU = backends.get("emulated")
 TARGET = replace(get("host"), compute="bf16")
 
 
-def _shaped(graph: Graph, compute: str = "bf16") -> Graph:
+def shaped(graph: Graph, compute: str = "bf16") -> Graph:
     """As a GPU's pipeline has it, with the pass."""
     lowering = Lowering(GPU, replace(get("host"), compute=compute), 1)
     planning = Planning(claims=GPU.claims, lower=lowering)
-    passes: PlanPasses = (*GPU.pipeline.algebra, *GPU.pipeline.shaping, GPU.pipeline.passes()["store_rounded"])
+    ordering = (GPU.pipeline.passes()[name] for name in ("copy_weights", "store_rounded"))
+    passes: PlanPasses = (*GPU.pipeline.algebra, *GPU.pipeline.shaping, *ordering)
     return optimise(graph, passes, planning)
 
 
-def _network(rows: int, width: int, *, kept: bool) -> Graph:
+def network(rows: int, width: int, *, kept: bool) -> Graph:
     """exp(x) times two weights; `kept`: exp(x) is a result as well."""
     builder = Builder("network")
     e, x = Emitter(builder), builder.input("x", parse_type(f"f32[{rows},{width}]"))
@@ -44,7 +45,7 @@ def _network(rows: int, width: int, *, kept: bool) -> Graph:
     return builder.finish()
 
 
-def _stored(graph: Graph) -> list[list[DType]]:
+def stored(graph: Graph) -> list[list[DType]]:
     """What each region of elementwise nodes stores."""
     return [
         [value.type.dtype for value in node.outputs]
@@ -54,21 +55,21 @@ def _stored(graph: Graph) -> list[list[DType]]:
 
 
 def test_what_products_alone_read_is_stored_rounded() -> None:
-    assert _stored(_shaped(_network(64, 64, kept=False))) == [[DType.BF16]]
+    assert stored(shaped(network(64, 64, kept=False))) == [[DType.BF16]]
 
 
 @pytest.mark.parametrize("compute", ["f32", "tf32"])
 def test_other_formats_round_nothing_to_16_bits(compute: str) -> None:
-    assert _stored(_shaped(_network(64, 64, kept=False), compute)) == [[DType.F32]]
+    assert stored(shaped(network(64, 64, kept=False), compute)) == [[DType.F32]]
 
 
 def test_small_products_do_not_round() -> None:
-    assert _stored(_shaped(_network(8, 8, kept=False))) == [[DType.F32]]
+    assert stored(shaped(network(8, 8, kept=False))) == [[DType.F32]]
 
 
 def test_what_others_read_is_stored_twice_if_products_read_it_often() -> None:
-    assert _stored(_shaped(_network(64, 508, kept=True))) == [[DType.F32]]
-    assert _stored(_shaped(_network(64, 512, kept=True))) == [[DType.F32, DType.BF16]]
+    assert stored(shaped(network(64, 508, kept=True))) == [[DType.F32]]
+    assert stored(shaped(network(64, 512, kept=True))) == [[DType.F32, DType.BF16]]
 
 
 def test_what_is_moved_for_a_product_is_moved_rounded() -> None:
@@ -77,8 +78,8 @@ def test_what_is_moved_for_a_product_is_moved_rounded() -> None:
     weight = builder.param("w", parse_type("f32[128,128]"))
     moved = e.reshape(e.transpose(e.op("exp", x), (0, 2, 1)), (64, 128))
     builder.outputs = {"y": e.matmul(moved, weight)}
-    shaped = _shaped(builder.finish())
-    types = {node.op: node.output.type.dtype for node in shaped.nodes}
+    graph = shaped(builder.finish())
+    types = {node.op: node.output.type.dtype for node in graph.nodes}
     assert types["transpose"] is types["reshape"] is DType.BF16 and types["region"] is DType.F32
 
 
@@ -87,34 +88,8 @@ def test_a_product_that_also_reads_it_in_its_epilogue_has_both() -> None:
     e, x = Emitter(builder), builder.input("x", parse_type("f32[1024,1024]"))
     weight, wide = builder.param("w", parse_type("f32[1024,1024]")), e.op("exp", x)
     builder.outputs = {"y": e.add(e.matmul(wide, weight), wide)}
-    (product,) = (node for node in _shaped(builder.finish()).nodes if node.region_kind is RegionKind.CONTRACTION)
+    (product,) = (node for node in shaped(builder.finish()).nodes if node.region_kind is RegionKind.CONTRACTION)
     assert sorted(value.type.dtype.value for value in product.inputs) == ["bf16", "f32", "f32"]
-
-
-def test_a_weight_that_products_read_often_is_copied_for_them() -> None:
-    for rows, width in ((1000, 4096), (8191, 1024)):
-        assert _stored(_shaped(_network(rows, width, kept=False))) == [[DType.BF16]]
-    graph = _shaped(_network(8192, 1024, kept=False))
-    assert _stored(graph) == [[DType.BF16]] * 3
-    assert [node.inputs[0].name for node in graph.nodes if node.op == "region" and len(node.inputs) == 1] == [*"xvw"]
-
-
-def test_each_part_of_a_step_has_its_own_copy_of_a_weight() -> None:
-    builder = Builder("parts")
-    e, x = Emitter(builder), builder.input("x", parse_type("f32[8192,1024]"))
-    weight = builder.param("w", parse_type("f32[1024,1024]"))
-    products = list[Value]()
-    for builder.phase in ("forward", "forward", "backward"):
-        products.append(e.matmul(e.op("exp", e.add(x, float(len(products)))), weight))
-    builder.outputs = {f"y{index}": e.op("exp", value) for index, value in enumerate(products)}
-    graph = _shaped(builder.finish())
-    copies = [node for node in graph.nodes if weight in node.inputs]
-    assert [(node.phase, node.output.type.dtype) for node in copies] == [
-        ("forward", DType.BF16),
-        ("backward", DType.BF16),
-    ]
-    read = [node.inputs for node in graph.nodes if node.region_kind is RegionKind.CONTRACTION]
-    assert [copies.index(next(c for c in copies if c.output in inputs)) for inputs in read] == [0, 0, 1]
 
 
 def _steps(model: str, update: str, *, rounded: bool) -> tuple[list[float], Mapping[str, Array], Planned]:
@@ -146,5 +121,5 @@ def _narrow(node: Node) -> bool:
 
 
 def test_nothing_to_round_leaves_the_graph() -> None:
-    graph = _shaped(_network(64, 64, kept=False))
+    graph = shaped(network(64, 64, kept=False))
     assert store_rounded(graph, lambda node: None) is graph

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -25,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.document import mib, save_figures, table
-from benchmarks.gpu import checks, measure
-from benchmarks.gpu.rows import DRY, ROWS, Row
+from benchmarks.gpu import checks, kernels, measure
+from benchmarks.gpu.rows import DRY, KERNELS, ROWS, Row
 from pockengine.codegen import backends
 from pockengine.codegen.cuda.architecture import architecture_of
 from pockengine.codegen.cuda.build import images_of
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--target", help="default: the GPU that nvidia-smi lists first")
     parser.add_argument("--minutes", type=float, default=25)
-    parser.add_argument("--rows", nargs="+", metavar="NAME", choices=[row.name for row in (*ROWS, *DRY)])
+    parser.add_argument("--rows", nargs="+", metavar="NAME", choices=[*KERNELS, *(row.name for row in (*ROWS, *DRY))])
     parser.add_argument("--build", action="store_true")
     parser.add_argument("--dry", action="store_true")
     options = parser.parse_args(arguments)
@@ -80,7 +81,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in rows:
             print(f"{row.name}: {row.missing or _built(course, row)[0]}", flush=True)
         return 0
-    figures: dict[str, Any] = {"target": name, "dry": options.dry, "checks": _checked(course), "rows": {}}
+    figures: dict[str, Any] = {
+        "target": name,
+        "dry": options.dry,
+        "checks": _checked(course),
+        "kernels": {},
+        "rows": {},
+    }
+    for what in KERNELS:
+        if what in (options.rows or KERNELS):
+            figures["kernels"][what] = _timed(course, what)
+            save_figures(options.out / "gpu.json", figures)
     for row in rows:
         figures["rows"][row.name] = {"missing": row.missing} if row.missing else _measured(course, row)
         save_figures(options.out / "gpu.json", figures)
@@ -104,8 +115,25 @@ def report(figures: dict[str, Any], rows: Sequence[Row]) -> str:
     parts = ["A dry run, through a driver that emulates: times mean nothing." if figures["dry"] else "Measured."]
     parts[0] += f" Target `{figures['target']}`."
     parts += [f"- {name}: {trouble or 'right'}" for name, trouble in figures["checks"].items()]
+    for what, found in figures.get("kernels", {}).items():
+        parts += ["", _kernels(what, found)]
     parts += ["", table(HEAD, [_line(row, figures["rows"][row.name]) for row in rows]), ""]
     return "\n".join(parts)
+
+
+def _kernels(what: str, found: dict[str, Any]) -> str:
+    """A table of kernels beside a library's, and the geometric mean of what part of its speed they reach."""
+    rows, shares = [], []
+    for one in found.get("rows", []):
+        if "error" in one:
+            rows.append([one["name"], f"none: {one['error']}", "", "", ""])
+            continue
+        shares.append(one["peer_ms"] / one["ms"])
+        times = [f"{one[key]:.3f}" for key in ("ms", "peer_ms")]
+        rows.append([one["name"], *times, f"{100 * shares[-1]:.0f} %", f"{one['apart']:.0e}"])
+    mean = f"{100 * statistics.geometric_mean(shares):.0f} %" if shares else found.get("error", "none")
+    head = (what, "ours, ms", "library's, ms", "of its speed", "results apart")
+    return f"{table(head, rows)}\n\nGeometric mean {mean}; wanted: {KERNELS[what]}."
 
 
 def _line(row: Row, found: dict[str, Any]) -> list[str]:
@@ -124,6 +152,7 @@ def _checked(course: Course) -> dict[str, str]:
     """Check -> what was wrong; empty where nothing was."""
     names = checks.DRY_OPS if course.dry else ()
     found = {"samples of operators": _samples(course, names)}
+    found["kernels in bf16"] = _halves(course)
     for family, kind in FAMILIES[:1] if course.dry else FAMILIES:
         found[f"ten steps of {family}, {kind}"] = _steps(course, family, kind)
     small, _ = _plan_of(course, *FAMILIES[0])
@@ -141,10 +170,21 @@ def _samples(course: Course, names: Sequence[str]) -> str:
         nodes = [case.node for case in checks.cases(tuple(names))]
         lowered = [backend.lower(node, course.target, 1) for node in nodes if backend.unsupported(node) is None]
         calls = [call for one in lowered for call in one.calls]
-        # NVIDIA's compiler looks for a driver, too, and ours is not enough for it: the other process finds all compiled
-        images_of(kernels_of(calls), architecture_of(course.target), None, lambda *_: None)
-        variables = _emulated(course, "samples", calls)
+        variables = _compiled(course, "samples", calls)
     done = _apart(course, variables, "checks", "samples", course.name, "--names", *names)
+    return str(done.get("error", "")) or ("" if done["samples"] else "there were none")
+
+
+def _halves(course: Course) -> str:
+    variables = {}
+    if course.dry:
+        calls = [
+            call
+            for _, lowered, _ in checks.halves(course.target.computing("bf16"), some=True)
+            for call in lowered.calls
+        ]
+        variables = _compiled(course, "halves", calls)
+    done = _apart(course, variables, "checks", "halves", course.name)
     return str(done.get("error", "")) or ("" if done["samples"] else "there were none")
 
 
@@ -162,6 +202,16 @@ def _plan_of(course: Course, family: str, kind: str) -> tuple[Any, Planned]:
     wanted = recipe(one.family, kind).bound(one.graph)
     artifact = compile(one.graph, wanted, course.target, 2, inspect=lambda made, _: planned.append(made))
     return artifact, planned[0]
+
+
+def _timed(course: Course, what: str) -> dict[str, Any]:
+    """Single kernels beside a library's; a sixth of the time that is left is theirs."""
+    variables = {}
+    if course.dry:
+        backend, target = backends.get("cuda"), course.target.computing("bf16")
+        lowered = [backend.lower(pair.node, target, 1) for pair in kernels.pairs_of(what, dry=True)]
+        variables = _compiled(course, what, [call for one in lowered for call in one.calls])
+    return _apart(course, variables, "kernels", what, course.name, "--seconds", str(course.left / 6))
 
 
 def _measured(course: Course, row: Row) -> dict[str, Any]:
@@ -194,6 +244,13 @@ def _emulated(course: Course, name: str, calls: Sequence[Any]) -> dict[str, str]
     folder = course.folder / f"driver-{name}"
     folder.mkdir(exist_ok=True)
     return {"LD_LIBRARY_PATH": str(driver_of(calls, folder))}
+
+
+def _compiled(course: Course, name: str, calls: Sequence[Any]) -> dict[str, str]:
+    """The same where another process compiles the calls: NVIDIA's compiler looks for a driver, too, and ours is not
+    enough for it, so that process finds all compiled."""
+    images_of(kernels_of(calls), architecture_of(course.target), None, lambda *_: None)
+    return _emulated(course, name, calls)
 
 
 def _apart(course: Course, variables: dict[str, str], module: str, *arguments: str) -> dict[str, Any]:

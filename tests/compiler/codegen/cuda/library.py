@@ -30,11 +30,13 @@ class Failed(Exception):
 class Gpu:
     """The first GPU, with the kernels of many cases in it."""
 
-    def __init__(self, cases: Sequence[Case], target: Target) -> None:
+    def __init__(self, cases: Sequence[Case], target: Target, lowered: Sequence[Lowered] = ()) -> None:
+        """`lowered`: the kernels of each case; default: those that the backend makes."""
         backend = backends.get("cuda")
         self.cases = list(cases)
-        self.lowered: list[Lowered] = [backend.lower(case.node, target, 1) for case in cases]
-        kernels = kernels_of(call for lowered in self.lowered for call in lowered.calls)
+        self.lowered = list(lowered) or [backend.lower(case.node, target, 1) for case in cases]
+        calls = [call for one in self.lowered for call in one.calls]
+        kernels = kernels_of(calls)
         images, _ = images_of(kernels, architecture_of(target), None, lambda *_: None)
         self._driver, self._stream, self._memory = _driver(), ctypes.c_void_p(), ctypes.c_uint64()
         self._block = np.full(BYTES, GARBAGE, np.uint8)
@@ -45,9 +47,8 @@ class Gpu:
         self._call("cuStreamCreate", ctypes.byref(self._stream), 1)
         self._call("cuMemAlloc_v2", ctypes.byref(self._memory), ctypes.c_size_t(BYTES))
         self._functions = {symbol: self._loaded(symbol, image) for symbol, image in images.items()}
-        for lowered in self.lowered:
-            for call in lowered.calls:
-                self._give(call.kernel)
+        for call in calls:
+            self._give(call.kernel)
 
     def check(self, index: int, rtol: float = 2e-5, atol: float = 2e-5) -> None:
         """Compare a case with the interpreter, also with every in-place pair that the backend allows."""

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import checks, measure
-from benchmarks.gpu.rows import DRY, ROWS
+from benchmarks.gpu.rows import DRY, KERNELS, ROWS
 from tests.compiler.codegen.cuda.driver import needs_compiler
 
 
@@ -19,8 +19,10 @@ from tests.compiler.codegen.cuda.driver import needs_compiler
 def test_its_dry_form_does_all_of_it(tmp_path: Path) -> None:
     assert command.main(["--dry", "--out", str(tmp_path)]) == 0
     figures = json.loads((tmp_path / "gpu.json").read_text())
-    assert figures["dry"] and len(figures["checks"]) == 2 and not any(figures["checks"].values())
+    assert figures["dry"] and len(figures["checks"]) == 3 and not any(figures["checks"].values())
     assert list(figures["rows"]) == [row.name for row in DRY]
+    assert {what: len(found["rows"]) for what, found in figures["kernels"].items()} == {"products": 3, "attention": 2}
+    assert all(one["ms"] > 0 and one["apart"] < 2e-2 for what in KERNELS for one in figures["kernels"][what]["rows"])
     for row in DRY:
         found = figures["rows"][row.name]
         assert row.missing or (found["ms"] > 0 and found["loss_difference"] < 1e-5 and len(found["peers"]) == 2), found
@@ -32,6 +34,20 @@ def test_a_failed_check_is_its_result(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(command, "_checked", lambda course: {"samples": "wrong", "steps": ""})
     assert command.main(["--dry", "--rows", "7b-last5", "--out", str(tmp_path)]) == 1
     assert "- samples: wrong\n- steps: right\n" in (tmp_path / "gpu.md").read_text()
+
+
+def test_a_kernel_is_told_as_a_part_of_the_librarys_speed() -> None:
+    rows = [
+        {"name": "a", "ms": 2.0, "peer_ms": 1.0, "apart": 1e-3},
+        {"name": "b", "ms": 1.0, "peer_ms": 2.0, "apart": 0.0},
+    ]
+    kernels = {
+        "products": {"rows": [*rows, {"name": "c", "error": "no time was left"}]},
+        "attention": {"error": "no GPU"},
+    }
+    text = command.report({"dry": False, "target": "h200", "checks": {}, "rows": {}, "kernels": kernels}, [])
+    assert "| a | 2.000 | 1.000 | 50 % | 1e-03 |" in text and "| c | none: no time was left |" in text
+    assert "Geometric mean 100 %; wanted: each 85 %" in text and "Geometric mean no GPU" in text
 
 
 def test_a_row_is_our_time_by_that_of_the_quickest_peer() -> None:

@@ -17,7 +17,7 @@ from pockengine.codegen.gpu.contraction.kernels import Products
 from pockengine.ir import Builder, DType, Node, TensorType
 from pockengine.ops import Emitter
 from pockengine.plan.program import Call, Lowered
-from pockengine.targets import get
+from pockengine.targets import Target, get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
 from tests.compiler.codegen.gpu.test_emulated import ends
@@ -55,8 +55,14 @@ def convolution() -> Case:
     return region_case(builder.finish(), "contraction", [draw(value.type, rng) for value in builder.inputs], "image")
 
 
-def _choices(case: Case) -> list[Products]:
-    return [choice for choice, _ in kernels.choices(case.node, H200, wide=False)]
+def choices(case: Case, target: Target = H200) -> list[Products]:
+    return [choice for choice, _ in kernels.choices(case.node, target, wide=False)]
+
+
+def every_shape(turns: tuple[bool, bool], target: Target = H200) -> list[tuple[Case, Products]]:
+    """A product of each size in each way that the target has for it."""
+    sizes = ((136, 264, 104), (40, 72, 232))
+    return [(matmul(size, turns), choice) for size in sizes for choice in choices(matmul(size, turns), target)]
 
 
 def _library(folder: Path, chosen: list[tuple[Case, Products]]) -> EmulatedLibrary:
@@ -71,8 +77,7 @@ def _library(folder: Path, chosen: list[tuple[Case, Products]]) -> EmulatedLibra
 
 @pytest.mark.parametrize("turns", TURNS, ids=str)
 def test_every_shape_gives_the_products(turns: tuple[bool, bool], tmp_path: Path) -> None:
-    sizes = ((136, 264, 104), (40, 72, 232))
-    found = [(matmul(size, turns), choice) for size in sizes for choice in _choices(matmul(size, turns))]
+    found = every_shape(turns)
     library = _library(tmp_path, found)
     assert all(one.calls[0].kernel.shared for one in library.lowered)
     assert len({one.calls[0].kernel.symbol for one in library.lowered}) == len(found) >= 16
@@ -84,7 +89,7 @@ def test_every_shape_gives_the_products(turns: tuple[bool, bool], tmp_path: Path
 def test_many_rows_of_tiles_are_all_made(tmp_path: Path) -> None:
     """A whole number of those that blocks go through together, and some more."""
     cases = [matmul((size, 72, 24), TURNS[1]) for size in (64 * 32, 64 * 35)]
-    small = [(case, next(one for one in _choices(case) if "64 x 64 by 4 warps" in one.describe())) for case in cases]
+    small = [(case, next(one for one in choices(case) if "64 x 64 by 4 warps" in one.describe())) for case in cases]
     library = _library(tmp_path, small)
     for index, case in enumerate(cases):
         compare(case, library.run(index, 1), "", 1e-4, 2e-5)
@@ -93,7 +98,7 @@ def test_many_rows_of_tiles_are_all_made(tmp_path: Path) -> None:
 def test_sizes_that_cannot_be_copied_and_images(tmp_path: Path) -> None:
     """Odd rows go through registers."""
     cases = [matmul((33, 35, 37), turns) for turns in TURNS] + [convolution()]
-    library = _library(tmp_path, [(case, _choices(case)[0]) for case in cases])
+    library = _library(tmp_path, [(case, choices(case)[0]) for case in cases])
     for index, case in enumerate(cases):
         compare(case, library.run(index, 1), "", 1e-4, 2e-5)
     assert [one.calls[0].kernel.shared > 0 for one in library.lowered] == [False] * len(TURNS) + [True]

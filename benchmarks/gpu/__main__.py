@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from benchmarks.document import mib, save_figures, table
 from benchmarks.gpu import checks, kernels, measure
 from benchmarks.gpu.rows import DRY, KERNELS, ROWS, Row
@@ -57,6 +59,11 @@ class Course:
     ends: float
     folder: Path
     dry: bool
+
+    @property
+    def device(self) -> str:
+        """PyTorch's."""
+        return "cpu" if self.dry or not torch.cuda.is_available() else "cuda"
 
     @property
     def left(self) -> float:
@@ -226,7 +233,10 @@ def _measured(course: Course, row: Row) -> dict[str, Any]:
         return {"error": f"not compiled: {error}"}
     building = time.monotonic() - started
     given = [row.name, str(path), "--seconds", str(max(seconds - building, 1)), *(["--dry"] if course.dry else [])]
-    return {"build_seconds": building, **_apart(course, variables, "measure", *given)}
+    found = _apart(course, variables, "measure", *given)
+    if row.language:
+        path.unlink()  # its weights are whole in it, and there may be no room for the next one's
+    return {"build_seconds": building, **found}
 
 
 def _built(course: Course, row: Row) -> tuple[Path, dict[str, str]]:
@@ -234,7 +244,7 @@ def _built(course: Course, row: Row) -> tuple[Path, dict[str, str]]:
     path = course.folder / f"{row.name}.pock"
     if path.exists() and not course.dry:
         return path, {}
-    artifact, planned = measure.build(row, course.target)
+    artifact, planned = measure.build(row, course.target, course.folder, course.device)
     artifact.save(path)
     return path, _emulated(course, row.name, calls_of(planned.programs)) if course.dry else {}
 

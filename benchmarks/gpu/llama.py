@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,11 +37,10 @@ MODELS = {
 }
 
 
-def write_checkpoint(folder: Path, shape: Shape) -> Path:
-    """A checkpoint whose weights are holes: zeros that take no disk."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+def _config(shape: Shape) -> Any:
+    from transformers import LlamaConfig
 
-    config = LlamaConfig(
+    return LlamaConfig(
         hidden_size=shape.width,
         intermediate_size=shape.hidden,
         num_hidden_layers=shape.layers,
@@ -50,6 +50,26 @@ def write_checkpoint(folder: Path, shape: Shape) -> Path:
         dtype="bfloat16",
         architectures=["LlamaForCausalLM"],
     )
+
+
+def write_random_checkpoint(folder: Path, shape: Shape, device: str) -> Path:
+    """A checkpoint of random weights, always the same on one device, which is there already or is drawn there."""
+    from transformers import LlamaForCausalLM
+
+    if not (folder / "config.json").exists():
+        torch.manual_seed(0)
+        with torch.device(device):
+            module = LlamaForCausalLM(_config(shape)).to(torch.bfloat16)
+        module.save_pretrained(folder.with_suffix(".part"), max_shard_size=_SHARD)
+        folder.with_suffix(".part").rename(folder)
+    return folder
+
+
+def write_checkpoint(folder: Path, shape: Shape) -> Path:
+    """A checkpoint whose weights are holes: zeros that take no disk."""
+    from transformers import LlamaForCausalLM
+
+    config = _config(shape)
     folder.mkdir(parents=True)
     config.save_pretrained(folder)
     with torch.device("meta"):

@@ -33,7 +33,7 @@ class Peer:
 
 def build(row: Row, weights: dict[str, Tensor], mode: str, precision: str, device: str) -> Peer:
     """A peer that has run three steps."""
-    before = _empty(device)
+    before = empty(device)
     model, feed = build_model(row.family), row.family.feed(batch=row.batch)
     model.load_state_dict(weights)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
@@ -45,7 +45,7 @@ def build(row: Row, weights: dict[str, Tensor], mode: str, precision: str, devic
     step = _step_of(row, model, inputs, labels, mode, precision == "autocast")
     for _ in range(3):
         step()
-    return Peer(f"{mode}, {precision}", step, _most(device) - before)
+    return Peer(f"{mode}, {precision}", step, most(device) - before)
 
 
 def _step_of(
@@ -72,7 +72,8 @@ def _step_of(
     return step
 
 
-def _empty(device: str) -> int:
+def empty(device: str) -> int:
+    """Bytes that torch has reserved, once it has given back what it can."""
     if device == "cpu":
         return 0
     torch.cuda.empty_cache()
@@ -80,5 +81,6 @@ def _empty(device: str) -> int:
     return torch.cuda.memory_reserved()
 
 
-def _most(device: str) -> int:
+def most(device: str) -> int:
+    """The most that torch had reserved since then."""
     return 0 if device == "cpu" else torch.cuda.max_memory_reserved()

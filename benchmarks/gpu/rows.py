@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from benchmarks.gpu.language_models import STEPS
 from benchmarks.workloads import FULL, Family, Update, images, text, workload_named
 
 BERT = Family(
@@ -30,6 +31,8 @@ class Row:
 
     ask      our time, divided by the best peer's, that is wanted
     peers    which peers count; empty: all
+    language a step of `language_models.STEPS`, in the place of family and update, of a model of `llama.MODELS`
+    tokens   of it in a sample, where they are not the step's; `batch` then counts as well
     missing  why there is no such step of ours yet; the other fields then say nothing"""
 
     name: str
@@ -39,6 +42,9 @@ class Row:
     batch: int = 1
     update: Update = FULL
     peers: tuple[str, ...] = ()
+    language: str = ""
+    model: str = "7b"
+    tokens: int = 0
     missing: str = ""
 
 
@@ -48,8 +54,13 @@ def _step(name: str, scheme: str, ask: float, *peers: str) -> Row:
     return Row(name, f"{family.title}, batch {batch}, {scheme}", f"{ask:.2f}", family, batch, workload.update, peers)
 
 
-_LARGE = "this script builds no models of 7 B parameters yet: benchmarks.gpu.language_models does, and estimates them"
-_FP8 = "there are no frozen weights in fp8 on GPUs"
+def _of_7b(name: str, ask: str, language: str) -> Row:
+    step = STEPS[language]
+    return Row(name, f"7 B, {step.batch} x {step.tokens}, {step.title}", ask, peers=_LARGE_PEERS, language=language)
+
+
+_LARGE_PEERS = ("eager", "default")
+"""Of a large model: there is no memory for more at a time."""
 _GRAPHS = ("reduce-overhead",)
 
 ROWS = (
@@ -61,12 +72,13 @@ ROWS = (
     Row("bert-b32-last4", "BERT-base, 32 x 128, attention and first FFN of the last 4", "0.80", BERT, 32, _BERT_LAST_4),
     _step("resnet50-b64-full", "full", 1.0),
     _step("resnet50-b64-last8", "first 1x1 of the last 8 blocks", 0.80),
-    Row("7b-last5", "7 B, 2 x 2,048, sparse last 5, bf16", "0.92", missing=_LARGE),
-    Row("7b-last5-fp8", "7 B, 2 x 2,048, sparse last 5, frozen in fp8", "0.75", missing=_FP8),
-    Row("7b-last5-512", "7 B, 1 x 512, sparse last 5", "0.80", missing=_LARGE),
-    Row("7b-bias", "7 B, 2 x 2,048, bias and norm only; LoRA r = 8", "0.95; 0.90", missing=_LARGE),
-    Row("7b-full", "7 B, 2 x 2,048, full, 8-bit AdamW", "0.95", missing=_LARGE),
-    Row("7b-memory", "memory: 7 B sparse; frozen in int4; full 8-bit", "0.87; 0.55; 0.72", missing=_LARGE),
+    _of_7b("7b-last5", "0.92, memory 0.87", "sparse"),
+    _of_7b("7b-last5-fp8", "0.75", "sparse-fp8"),
+    _of_7b("7b-last5-512", "0.80", "sparse-short"),
+    _of_7b("7b-norms", "0.95", "norms"),
+    _of_7b("7b-lora", "0.90", "lora"),
+    _of_7b("7b-lora-int4", "memory 0.55", "lora-int4"),
+    _of_7b("7b-full", "0.95, memory 0.72", "full"),
 )
 KERNELS = {"products": "each 85 %, geometric mean 90 %", "attention": "forward 60 %, backward 55 %"}
 """Kernels of NVIDIA's libraries, and which part of their speed is wanted."""
@@ -90,6 +102,10 @@ DRY = (
                 feed=partial(images, side=16, classes=4)), 2,
         ({"params": "classifier.*"},), ("eager",),
     ),
-    replace(ROWS[8]),
+    Row(
+        "llama-small", "a LLaMA of 2 layers, 2 x 16, sparse", "0.92", batch=2, peers=("eager",), language="sparse",
+        model="small", tokens=16,
+    ),
+    Row("none", "nothing", "", missing="there is no such row"),
 )  # fmt: skip
 """What the dry form runs in their place: its times mean nothing."""

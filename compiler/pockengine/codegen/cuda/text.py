@@ -46,8 +46,11 @@ template <int bytes> __device__ void copy(void *to, const void *from, int there)
 {
     const uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
     const int real = there ? bytes : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 : : "r"(place), "l"(from), "n"(bytes), "r"(real) : "memory");
+    if constexpr (bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(place), "l"(from), "r"(real) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     : : "r"(place), "l"(from), "n"(bytes), "r"(real) : "memory");
 }
 #define COPY(bytes, to, from, there) copy<bytes>(to, from, there)
 #define COPIES_BEGUN asm volatile("cp.async.commit_group;" : : : "memory")

@@ -1,8 +1,8 @@
-"""Operands that lie in memory in the 16-bit format in which matrix units multiply them: frozen weights.
+"""Operands that lie in memory in the 16-bit format in which matrix units multiply them: frozen weights, and what is
+stored rounded.
 
-Their bits go to shared memory as they are, in the background, one step ahead of the product. A tile lies as the operand
-does: words of two neighbours along k, or rows of neighbours along the other axis, of which two numbers make a word when
-they are read. Knows nothing of how the other operand comes."""
+Their bits go to shared memory as they are, in the background. A tile lies as the operand does: words of two neighbours
+along k, or rows of neighbours along the other axis. Knows nothing of how the other operand comes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ The target `here` is the dry form: small sizes, on this processor, through a dri
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,19 +24,16 @@ from benchmarks.gpu.checks import HERE
 from benchmarks.gpu.rows import KERNELS
 from benchmarks.turns import Contender, medians_of
 from pockengine.codegen import backends
-from pockengine.codegen.cuda.architecture import architecture_of
-from pockengine.codegen.cuda.build import images_of
-from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.ir import Builder, DType, Node, RegionKind, TensorType, Value
 from pockengine.ops import Emitter
-from pockengine.plan.program import Grid, Lowered
+from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
 from tests.compiler.codegen.cuda.driver import here
+from tests.compiler.codegen.cuda.library import Kernels
 
 REPEATS, ROUNDS = 20, 5
 """Launches of a step, so that starting one costs little beside it; and turns."""
 _DTYPES = {DType.F32: torch.float32, DType.BF16: torch.bfloat16}
-_MOST_DYNAMIC_SHARED = 8
 
 
 @dataclass(frozen=True)
@@ -126,47 +122,6 @@ def _torch_gradient(causal: bool) -> Callable[..., Sequence[Tensor]]:
     return run
 
 
-class Kernels:
-    """Our kernels in the driver's hands, in the context that PyTorch has, if it has one."""
-
-    def __init__(self, lowered: Sequence[Lowered], target: Target) -> None:
-        calls = [call for one in lowered for call in one.calls]
-        images, _ = images_of(kernels_of(calls), architecture_of(target), None, lambda *_: None)
-        self._driver, self._stream = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-        context = ctypes.c_void_p()
-        self._call("cuInit", 0)
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self._call("cuCtxSetCurrent", context)
-        self._call("cuStreamCreate", ctypes.byref(self._stream), 1)
-        self._functions: dict[str, ctypes.c_void_p] = {}
-        shared = {call.kernel.symbol: call.kernel.shared for call in calls}
-        for symbol, image in images.items():
-            module, function = ctypes.c_void_p(), ctypes.c_void_p()
-            self._call("cuModuleLoadData", ctypes.byref(module), image)
-            self._call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
-            if shared[symbol]:
-                self._call("cuFuncSetAttribute", function, _MOST_DYNAMIC_SHARED, shared[symbol])
-            self._functions[symbol] = function
-
-    def start(self, lowered: Lowered, places: Mapping[Value, Tensor], scratch: Tensor) -> None:
-        """Queue the kernels of one node."""
-        for call in lowered.calls:
-            assert isinstance(call.launch, Grid)
-            read = [places[value] for value in call.operands] + [scratch] * call.workspace
-            addresses = [ctypes.c_uint64(tensor.data_ptr()) for tensor in read]
-            arguments = (ctypes.c_void_p * len(addresses))(*(ctypes.addressof(one) for one in addresses))
-            grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, call.kernel.shared)
-            self._call("cuLaunchKernel", self._functions[call.kernel.symbol], *grid, self._stream, arguments, None)
-
-    def wait(self) -> None:
-        """Until all that was queued is done."""
-        self._call("cuStreamSynchronize", self._stream)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        if code := getattr(self._driver, name)(*arguments):
-            raise RuntimeError(f"{name} ended with {code}")
-
-
 def pairs_of(what: str, dry: bool) -> list[Pair]:
     """What is measured: `products` or `attention`."""
     return products(dry) if what == "products" else attention(dry)
@@ -179,7 +134,7 @@ def measure(pairs: Sequence[Pair], target: Target, device: str, seconds: float) 
     lowered = {pair.name: backend.lower(pair.node, target, 1) for pair in pairs}
     if device != "cpu":
         torch.zeros(1, device=device)
-    kernels = Kernels(list(lowered.values()), target)
+    kernels = Kernels([call for one in lowered.values() for call in one.calls], target)
     found = []
     for pair in pairs:
         if time.monotonic() > ends:
@@ -201,7 +156,9 @@ def _measured(pair: Pair, lowered: Lowered, kernels: Kernels, device: str) -> di
 
     def ours() -> float:
         for _ in range(repeats):
-            kernels.start(lowered, places, scratch)
+            for call in lowered.calls:
+                read = [places[value] for value in call.operands] + [scratch] * call.workspace
+                kernels.start(call, [tensor.data_ptr() for tensor in read])
         kernels.wait()
         return 0.0
 

@@ -121,10 +121,11 @@ def _bert(positions: int) -> torch.nn.Module:
     return BertForSequenceClassification(config).eval()
 
 
-def _llama() -> torch.nn.Module:
+def llama(width: int = 32) -> torch.nn.Module:
+    """Of two layers, with four heads, each two of which share keys."""
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        vocab_size=50, hidden_size=width, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         intermediate_size=48, use_cache=False, attn_implementation="eager",
     )  # fmt: skip
     return LlamaForCausalLM(config).eval()
@@ -142,7 +143,7 @@ def test_scores_of_a_long_sequence_are_never_in_memory() -> None:
     ("module", "loss", "trained"),
     [
         (_bert(80), "cross_entropy", "bert.encoder.layer.0.attention.*"),
-        (_llama(), "causal_lm", "model.layers.0.self_attn.*"),
+        (llama(), "causal_lm", "model.layers.0.self_attn.*"),
     ],
     ids=["bert", "llama"],
 )

@@ -27,6 +27,49 @@ class Failed(Exception):
     """What the driver says."""
 
 
+class Kernels:
+    """The kernels of some calls, in the context that the process has on the first GPU, with a stream of their own."""
+
+    def __init__(self, calls: Sequence[Call], target: Target) -> None:
+        images, _ = images_of(kernels_of(calls), architecture_of(target), None, lambda *_: None)
+        self._driver, self.stream, context = _driver(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.ask("cuInit", 0)
+        self.ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.ask("cuCtxSetCurrent", context)
+        self.ask("cuStreamCreate", ctypes.byref(self.stream), 1)
+        self._functions = {symbol: self._loaded(symbol, image) for symbol, image in images.items()}
+        for call in calls:
+            self._give(call.kernel)
+
+    def start(self, call: Call, places: Sequence[int]) -> None:
+        """Queue a call, whose operands and workspace begin at these addresses of the GPU's memory."""
+        assert isinstance(call.launch, Grid)
+        addresses = [ctypes.c_uint64(place) for place in places]
+        arguments = (ctypes.c_void_p * len(addresses))(*(ctypes.addressof(one) for one in addresses))
+        grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, call.kernel.shared)
+        self.ask("cuLaunchKernel", self._functions[call.kernel.symbol], *grid, self.stream, arguments, None)
+
+    def wait(self) -> None:
+        """Until all that was queued is done."""
+        self.ask("cuStreamSynchronize", self.stream)
+
+    def ask(self, name: str, *arguments: Any) -> None:
+        """Call a function of the driver. Raises Failed."""
+        if code := getattr(self._driver, name)(*arguments):
+            raise Failed(f"{name} ended with {code}")
+
+    def _loaded(self, symbol: str, image: bytes) -> ctypes.c_void_p:
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.ask("cuModuleLoadData", ctypes.byref(module), image)
+        self.ask("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+        return function
+
+    def _give(self, kernel: Kernel) -> None:
+        """Let a launch give a block the shared memory that the kernel takes."""
+        if kernel.shared:
+            self.ask("cuFuncSetAttribute", self._functions[kernel.symbol], _MOST_DYNAMIC_SHARED, kernel.shared)
+
+
 class Gpu:
     """The first GPU, with the kernels of many cases in it."""
 
@@ -35,20 +78,9 @@ class Gpu:
         backend = backends.get("cuda")
         self.cases = list(cases)
         self.lowered = list(lowered) or [backend.lower(case.node, target, 1) for case in cases]
-        calls = [call for one in self.lowered for call in one.calls]
-        kernels = kernels_of(calls)
-        images, _ = images_of(kernels, architecture_of(target), None, lambda *_: None)
-        self._driver, self._stream, self._memory = _driver(), ctypes.c_void_p(), ctypes.c_uint64()
-        self._block = np.full(BYTES, GARBAGE, np.uint8)
-        context = ctypes.c_void_p()
-        self._call("cuInit", 0)
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self._call("cuCtxSetCurrent", context)
-        self._call("cuStreamCreate", ctypes.byref(self._stream), 1)
-        self._call("cuMemAlloc_v2", ctypes.byref(self._memory), ctypes.c_size_t(BYTES))
-        self._functions = {symbol: self._loaded(symbol, image) for symbol, image in images.items()}
-        for call in calls:
-            self._give(call.kernel)
+        self._kernels = Kernels([call for one in self.lowered for call in one.calls], target)
+        self._memory, self._block = ctypes.c_uint64(), np.full(BYTES, GARBAGE, np.uint8)
+        self._kernels.ask("cuMemAlloc_v2", ctypes.byref(self._memory), ctypes.c_size_t(BYTES))
 
     def check(self, index: int, rtol: float = 2e-5, atol: float = 2e-5) -> None:
         """Compare a case with the interpreter, also with every in-place pair that the backend allows."""
@@ -56,37 +88,16 @@ class Gpu:
             compare(self.cases[index], self._run(index, pair), f"in place {pair}", rtol, atol)
 
     def _run(self, index: int, inplace: tuple[int, int] | None) -> list[Array]:
-        lowered, size = self.lowered[index], ctypes.c_size_t(BYTES)
+        lowered, size, kernels = self.lowered[index], ctypes.c_size_t(BYTES), self._kernels
         placed = Placed(self.cases[index], self._block, inplace, lowered.workspace_bytes)
-        self._call("cuMemcpyHtoDAsync_v2", self._memory, ctypes.c_void_p(self._block.ctypes.data), size, self._stream)
+        block = ctypes.c_void_p(self._block.ctypes.data)
+        kernels.ask("cuMemcpyHtoDAsync_v2", self._memory, block, size, kernels.stream)
         for call in lowered.calls:
-            self._start(call, placed)
-        self._call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(self._block.ctypes.data), self._memory, size, self._stream)
-        self._call("cuStreamSynchronize", self._stream)
+            places = [placed.places[value] for value in call.operands] + [placed.scratch] * call.workspace
+            kernels.start(call, [self._memory.value + place for place in places])
+        kernels.ask("cuMemcpyDtoHAsync_v2", block, self._memory, size, kernels.stream)
+        kernels.wait()
         return placed.results()
-
-    def _start(self, call: Call, placed: Placed) -> None:
-        assert isinstance(call.launch, Grid)
-        places = [placed.places[value] for value in call.operands] + [placed.scratch] * call.workspace
-        addresses = [ctypes.c_uint64(self._memory.value + place) for place in places]
-        arguments = (ctypes.c_void_p * len(addresses))(*(ctypes.addressof(one) for one in addresses))
-        grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, call.kernel.shared)
-        self._call("cuLaunchKernel", self._functions[call.kernel.symbol], *grid, self._stream, arguments, None)
-
-    def _loaded(self, symbol: str, image: bytes) -> ctypes.c_void_p:
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), image)
-        self._call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
-        return function
-
-    def _give(self, kernel: Kernel) -> None:
-        """Let a launch give a block the shared memory that the kernel takes."""
-        if kernel.shared:
-            self._call("cuFuncSetAttribute", self._functions[kernel.symbol], _MOST_DYNAMIC_SHARED, kernel.shared)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        if code := getattr(self._driver, name)(*arguments):
-            raise Failed(f"{name} ended with {code}")
 
 
 def check_all(cases: Sequence[Case], target: Target) -> int:

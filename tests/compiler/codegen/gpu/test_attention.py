@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from pockengine import from_torch
 from pockengine.codegen import backends
@@ -31,7 +30,7 @@ from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
 from tests.compiler.codegen.gpu.test_matrix import HMMA, LDSM, opcodes
 from tests.compiler.codegen.harness import Case, compare, expected_outputs, sample_case
-from tests.compiler.codegen.test_attention import _backward, _cases
+from tests.compiler.codegen.test_attention import _backward, _cases, llama
 
 LARGE = (
     Sample(("f32[1,2,70,128]", "f32[1,1,70,128]", "f32[1,1,70,128]"), {"scale": 0.1, "causal": True}),
@@ -159,7 +158,7 @@ def test_training_is_that_of_f32(compute: str) -> None:
     target = replace(get("host"), compute=compute, gpu=get("h100").gpu)
     rng, planned = np.random.default_rng(0), list[Planned]()
     tokens = rng.integers(0, 50, (2, 80))
-    graph = from_torch(_llama(), (torch.from_numpy(tokens),))
+    graph = from_torch(llama(64), (torch.from_numpy(tokens),))
     recipe = Recipe(
         loss="causal_lm", optimizer={"name": "sgd", "lr": 0.05}, update=[{"params": "*.self_attn.*"}], batch=2
     )
@@ -173,12 +172,3 @@ def test_training_is_that_of_f32(compute: str) -> None:
     nodes = [node for node in planned[1].programs["train"].graph.nodes if node.op in WITH_HEADS]
     read = {node.inputs[at].type.dtype for node in nodes for at in WITH_HEADS[node.op]}
     assert len(nodes) == 4 and read == {DType.BF16 if compute == "bf16" else DType.F32}
-
-
-def _llama() -> torch.nn.Module:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=50, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        intermediate_size=48, use_cache=False, attn_implementation="eager",
-    )  # fmt: skip
-    return LlamaForCausalLM(config).eval()

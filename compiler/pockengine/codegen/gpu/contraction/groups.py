@@ -50,7 +50,7 @@ SHARED_CYCLE = 128
 class GroupShape(Shape):
     """A block's part of the result, of warps one above the other: each four have 64 rows.
 
-    stages  of tiles in rings: two more than are on their way"""
+    stages_kept  of tiles: two more than are on their way"""
 
     stages_kept: int = 4
 
@@ -106,7 +106,7 @@ def _side(writer: Writer, name: str, width: int) -> Lined:
 
 
 def tiled(writer: Writer, shape: GroupShape, compute: str) -> Kernel:
-    """Blocks go through the tiles of the result by rows."""
+    """While tiles are multiplied, the next ones are copied."""
     code, stages, first = writer.code, shape.stages_kept, 0
     sides = [_side(writer, name, shape.widths[name]) for name in SIDES]
     with begin(writer, shape):

@@ -165,7 +165,6 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
             yield _Way(lanes.name, partial(thin.thin, how=lanes), blocks, THREADS, lanes.pace())
         return
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
-    streams = gpu.copies_apart and streamed.suits(node, anchor)
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
         writer = Writer(node, anchor, part, Cut(1, k, 0.0))
         for group in groups.shapes(writer, compute, gpu):
@@ -177,6 +176,7 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
             made = partial(matrix.tiled, shape=shape, compute=compute, gpu=gpu)
             yield _Way(f"{shape.name} {compute}", made, batch * shape.blocks(m, n), shape.threads, pace, True)
         return
+    streams = gpu.copies_apart and streamed.suits(node, anchor)
     for tile in tiled.TILES:
         pace = tile.pace(gpu, streams, sizes)
         made = partial(tiled.tiled, tile=tile, streams=streams)

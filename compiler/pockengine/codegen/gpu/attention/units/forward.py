@@ -22,21 +22,10 @@ class Forward(UnitsWriter):
             with self.each(p=shape.pieces, h=2):
                 code.line(f"top[p][h] = {LEAST};")
                 code.line("total[p][h] = 0.0f;")
-            code.line(f"const int last = {self.last_key(shape.rows)};")
-            code.line("int stage = 0;")
             self.load("queries[0]", 0, (t.heads, t.m, t.depth), "first", shape.rows)
-            self.load_keys("0", "0")
-            with code.block(f"for (int key0 = 0; key0 < last; key0 += {shape.columns})"):
-                code.line("COPIES_WAIT(0);")
-                code.line("BARRIER;")
-                with code.block(f"if (key0 + {shape.columns} < last)"):
-                    self.load_keys("1 - stage", f"key0 + {shape.columns}")
-                self.product("scores", "queries[0]", "keys[stage]", t.depth)
-                self.scores("scores", "head", "query = first", "key = key0", *self.limits())
+            with self.against_keys():
                 self._softmax()
                 self.add("sums", "scores", "values[stage]", t.width)
-                code.line("stage = 1 - stage;")
-            code.line("COPIES_WAIT(0);")
             with self.each(p=shape.pieces, h=2):
                 code.line("total[p][h] = QUAD_SUM(total[p][h]);")
                 code.line("total[p][h] = total[p][h] > 0.5f ? total[p][h] : 0.5f;")

@@ -56,7 +56,7 @@ class Gradient(UnitsWriter):
 class QueryGradient(Gradient):
     def kernel(self) -> Kernel:
         """Queries against all keys."""
-        code, t, shape = self.code, self.sizes, self.shape
+        t, shape = self.sizes, self.shape
         with self.body(t.m, self.scratch(), heaviest_last=True):
             self.source(0, "head", (t.heads, t.m, t.depth))
             self.source(5, "head", (t.heads, t.m, t.width))
@@ -67,23 +67,12 @@ class QueryGradient(Gradient):
             self.tiles("values", shape.columns, t.width, 2)
             self.sums("sums", t.depth)
             self._levels()
-            code.line(f"const int last = {self.last_key(shape.rows)};")
-            code.line("int stage = 0;")
             self.load("queries[0]", 0, (t.heads, t.m, t.depth), "first", shape.rows)
             self.load("dys[0]", 5, (t.heads, t.m, t.width), "first", shape.rows)
-            self.load_keys("0", "0")
-            with code.block(f"for (int key0 = 0; key0 < last; key0 += {shape.columns})"):
-                code.line("COPIES_WAIT(0);")
-                code.line("BARRIER;")
-                with code.block(f"if (key0 + {shape.columns} < last)"):
-                    self.load_keys("1 - stage", f"key0 + {shape.columns}")
-                self.product("scores", "queries[0]", "keys[stage]", t.depth)
-                self.scores("scores", "head", "query = first", "key = key0", *self.limits())
+            with self.against_keys():
                 self.product("slopes", "dys[0]", "values[stage]", t.width)
                 self.slopes(("top[p][e / 2]", "log[p][e / 2]", "delta[p][e / 2]"), weights=False)
                 self.add("sums", "slopes", "keys[stage]", t.depth)
-                code.line("stage = 1 - stage;")
-            code.line("COPIES_WAIT(0);")
             self.store(0, "sums", "head", (t.heads, t.m, t.depth))
         return self.finish("attention_dq")
 
@@ -138,16 +127,10 @@ class KeyGradients(Gradient):
 
     def _slopes(self) -> None:
         """Weights and slopes of a tile, keys by queries."""
-        t, columns = self.sizes, self.shape.columns
+        t = self.sizes
         self.product("scores", "keys[0]", "queries[stage]", t.depth)
-        whole, limit = list[str](), list[str]()
-        if t.m % columns:
-            whole.append(f"query0 + {columns} <= {t.m}")
-            limit.append(f"query >= {t.m}")
-        if self.causal:
-            whole.append(f"first + {self.shape.rows - 1 - (t.n - t.m)} <= query0")
-            limit.append(self.is_later("query", "key"))
-        self.scores("scores", self.member_head(), "key = first", "query = query0", whole, limit)
+        limits = self.limits("query", t.m, f"first + {self.shape.rows - 1 - (t.n - t.m)} <= query0")
+        self.scores("scores", self.member_head(), "key = first", "query = query0", *limits)
         self.product("slopes", "values[0]", "dys[stage]", t.width)
         at = "j * 8 + 2 * t + e % 2"
         self.slopes((f"levels[stage][0][{at}]", f"levels[stage][1][{at}]", f"levels[stage][2][{at}]"), weights=True)

@@ -242,14 +242,34 @@ class UnitsWriter(AttentionWriter):
         self.load(f"values[{stage}]", 2, (t.key_heads, t.n, t.width), first, columns)
         self.code.line("COPIES_BEGUN;")
 
-    def limits(self) -> tuple[list[str], list[str]]:
-        """Of queries against keys from `key0` on; see `scores`."""
-        t, columns = self.sizes, self.shape.columns
+    @contextmanager
+    def against_keys(self) -> Iterator[None]:
+        """For each tile of keys that the block's queries, which are on their way, may see: their `scores`. Tiles
+        `stage` are there meanwhile, the next ones on their way."""
+        code, t, columns = self.code, self.sizes, self.shape.columns
+        code.line(f"const int last = {self.last_key(self.shape.rows)};")
+        code.line("int stage = 0;")
+        self.load_keys("0", "0")
+        with code.block(f"for (int key0 = 0; key0 < last; key0 += {columns})"):
+            code.line("COPIES_WAIT(0);")
+            code.line("BARRIER;")
+            with code.block(f"if (key0 + {columns} < last)"):
+                self.load_keys("1 - stage", f"key0 + {columns}")
+            self.product("scores", "queries[0]", "keys[stage]", t.depth)
+            limits = self.limits("key", t.n, f"key0 + {columns - 1 - (t.n - t.m)} <= first")
+            self.scores("scores", "head", "query = first", "key = key0", *limits)
+            yield
+            code.line("stage = 1 - stage;")
+        code.line("COPIES_WAIT(0);")
+
+    def limits(self, column: str, count: int, none_is_later: str) -> tuple[list[str], list[str]]:
+        """Of a tile whose columns are `count` queries or keys; `none_is_later`: a causal attention hides nothing of it.
+        See `scores`."""
         whole, limit = list[str](), list[str]()
-        if t.n % columns:
-            whole.append(f"key0 + {columns} <= {t.n}")
-            limit.append(f"key >= {t.n}")
+        if count % self.shape.columns:
+            whole.append(f"{column}0 + {self.shape.columns} <= {count}")
+            limit.append(f"{column} >= {count}")
         if self.causal:
-            whole.append(f"key0 + {columns - 1 - (t.n - t.m)} <= first")
+            whole.append(none_is_later)
             limit.append(self.is_later("query", "key"))
         return whole, limit

@@ -179,8 +179,7 @@ def _samples(course: Course, names: Sequence[str]) -> str:
         lowered = [backend.lower(node, course.target, 1) for node in nodes if backend.unsupported(node) is None]
         calls = [call for one in lowered for call in one.calls]
         variables = _compiled(course, "samples", calls)
-    done = _apart(course, variables, "checks", "samples", course.name, "--names", *names)
-    return str(done.get("error", "")) or ("" if done["samples"] else "there were none")
+    return _compared(_apart(course, variables, "checks", "samples", course.name, "--names", *names))
 
 
 def _halves(course: Course) -> str:
@@ -192,7 +191,11 @@ def _halves(course: Course) -> str:
             for call in lowered.calls
         ]
         variables = _compiled(course, "halves", calls)
-    done = _apart(course, variables, "checks", "halves", course.name)
+    return _compared(_apart(course, variables, "checks", "halves", course.name))
+
+
+def _compared(done: dict[str, Any]) -> str:
+    """What was wrong with cases that were compared with the interpreter."""
     return str(done.get("error", "")) or ("" if done["samples"] else "there were none")
 
 

@@ -7,9 +7,10 @@ Needs NVIDIA's driver, torch with CUDA, transformers, pytest and this project wi
 checks: the samples of all operators, the kernels of bf16 in every shape, and ten training steps of several models, as
 in the tests but for real, and a step under NVIDIA's memory checker where that is installed. Then single products and
 attention beside NVIDIA's libraries. Then rows: our step and PyTorch's by turns, the best of its modes; those of 7 B
-parameters write their weights and artifact to FOLDER, 30 GB at a time. What no time is left for is left out, and said. `--build` compiles the steps into FOLDER and ends: that takes no
-GPU, and they are taken from there. `--dry` does all of it in small without a GPU, through the tests' driver, which runs
-emulated kernels on this processor, and says nothing of speed. Ends with 1 if a check failed.
+parameters write their weights and artifact to FOLDER, 30 GB at a time. What no time is left for is left out, and said.
+`--build` compiles the steps into FOLDER and ends: that takes no GPU, and they are taken from there. `--dry` does all of
+it in small without a GPU, through the tests' driver, which runs emulated kernels on this processor, and says nothing of
+speed. Ends with 1 if a check failed.
 """
 
 from __future__ import annotations

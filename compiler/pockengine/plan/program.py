@@ -21,14 +21,34 @@ SCRATCH = "scratch"
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """How a GPU's engine finds boxes of an operand's numbers (cuTensorMapEncodeTiled), the innermost dimension first.
+
+    operand   by its place among a call's
+    offset    bytes from its beginning to the first number
+    itemsize  bytes of a number
+    extents   of the dimensions, in numbers
+    strides   of all but the first dimension, in bytes
+    box       extents of a box"""
+
+    operand: int
+    offset: int
+    itemsize: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One function of the device's. `symbol` names it, so that equal work on equal shapes is one kernel; `source` is
     what the backend's `build` makes it of, in the backend's own language; `shared` how many bytes of a GPU's shared
-    memory a launch gives each block, beside what the source declares."""
+    memory a launch gives each block, beside what the source declares; `maps` what it is given after its operands."""
 
     symbol: str
     source: str
     shared: int = 0
+    maps: tuple[TensorMap, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,12 +66,14 @@ class Whole:
 @dataclass(frozen=True)
 class Grid:
     """A launch on a GPU: blocks of threads, each of which shares memory of its own. `trips` is how often a thread waits
-    for memory, one time after the other, where that is known; `from_host` how many bytes it copies from the host's."""
+    for memory, one time after the other, where that is known; `from_host` how many bytes it copies from the host's;
+    `pieces` of the work are taken by blocks in turn, where they are more than blocks."""
 
     blocks: int
     threads: int
     trips: int = 1
     from_host: int = 0
+    pieces: int = 0
 
 
 Launch = Tasks | Whole | Grid

@@ -161,10 +161,62 @@ static __device__ uint64_t TILE(const void *first, int further, int on)
 """
 
 
+ENGINE = r"""
+struct __align__(64) tensor_map { char opaque[128]; };
+#define KERNEL_OF(threads) extern "C" __global__ __launch_bounds__(threads, 1)
+#define TENSOR_MAP(name) const __grid_constant__ tensor_map name
+#define TENSOR_COPY(to, map, full, ...) tensor_copy(to, &map, full, __VA_ARGS__)
+static __device__ uint32_t shared_place(const void *at)
+{
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+static __device__ void MBARRIER_INIT(uint64_t *b, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(shared_place(b)), "r"(count) : "memory");
+}
+#define MBARRIERS_SEEN \\
+    asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;" : : : "memory")
+static __device__ void MBARRIER_ARRIVE(uint64_t *b)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_place(b)) : "memory");
+}
+static __device__ void MBARRIER_EXPECT(uint64_t *b, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 : : "r"(shared_place(b)), "r"(bytes) : "memory");
+}
+static __device__ void MBARRIER_WAIT(uint64_t *b, int parity)
+{
+    uint32_t over = 0;
+    while (!over)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(over) : "r"(shared_place(b)), "r"(parity) : "memory");
+}
+#define REGISTERS_LESS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(n))
+#define REGISTERS_MORE(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(n))
+"""
+
+
 def prelude(text: str) -> str:
     """The words that a kernel's text has."""
     wanted = sorted(set(re.findall(r"\bWGMMA_([A-Z0-9]+)_(\d+)\b", text)))
-    return PRELUDE + (WARPGROUPS if wanted else "") + "".join(_wgmma(format, int(n)) for format, n in wanted)
+    groups = (WARPGROUPS if wanted else "") + "".join(_wgmma(format, int(n)) for format, n in wanted)
+    engine = ENGINE + "".join(map(_tensor_copy, range(2, 6))) if "TENSOR_COPY" in text else ""
+    return PRELUDE + groups + engine
+
+
+def _tensor_copy(rank: int) -> str:
+    """A copy of a box of a tensor of so many dimensions."""
+    at = ", ".join(f"int c{i}" for i in range(rank))
+    places, given = ", ".join(f"%{3 + i}" for i in range(rank)), ", ".join(f'"r"(c{i})' for i in range(rank))
+    return f"""\
+static __device__ void tensor_copy(void *to, const tensor_map *map, uint64_t *full, {at})
+{{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {{{places}}}], [%2];"
+                 : : "r"(shared_place(to)), "l"(map), "r"(shared_place(full)), {given} : "memory");
+}}
+"""
 
 
 def _wgmma(format: str, columns: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...plan.program import Call, Grid, Kernel
+from ...plan.program import Call, Grid, Kernel, TensorMap
 from ..gpu.launches import grids_of
 
 PRELUDE = """\
@@ -44,6 +44,16 @@ PRELUDE = """\
 #define WGMMA_BEGIN pock_group_begin()
 #define WGMMA_BEGUN pock_group_begun()
 #define WGMMA_WAIT(n) pock_group_wait(n)
+#define KERNEL_OF(threads) static
+#define TENSOR_MAP(name) const pock_tensor_map *name
+#define TENSOR_COPY(to, map, full, ...) pock_tensor_copy(to, map, full, (const int[]){__VA_ARGS__})
+#define MBARRIER_INIT(b, count) pock_mbarrier_init(b, count)
+#define MBARRIERS_SEEN
+#define MBARRIER_ARRIVE(b) pock_mbarrier_arrive(b, 0)
+#define MBARRIER_EXPECT(b, bytes) pock_mbarrier_arrive(b, bytes)
+#define MBARRIER_WAIT(b, parity) pock_mbarrier_wait(b, parity)
+#define REGISTERS_LESS(n)
+#define REGISTERS_MORE(n)
 #define WGMMA_BF16_256(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 256, POCK_MATRIX_BF16)
 #define WGMMA_BF16_128(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 128, POCK_MATRIX_BF16)
 #define WGMMA_BF16_64(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 64, POCK_MATRIX_BF16)
@@ -66,8 +76,9 @@ def units_of(calls: Iterable[Call], header: str) -> dict[str, str]:
 
 def _unit(kernel: Kernel, header: str, grid: Grid, operands: int) -> str:
     symbol, text = kernel.symbol, kernel.source
-    waits = re.search(r"\b(BARRIER|QUAD_MAX|QUAD_SUM)\b", text) is not None
-    arguments = ", ".join(f"arg[{i}]" for i in range(operands))
+    waits = re.search(r"\b(BARRIER|QUAD_MAX|QUAD_SUM|WGMMA_WAIT)\b", text) is not None
+    arguments = ", ".join([*(f"arg[{i}]" for i in range(operands)), *(f"&map{i}" for i in range(len(kernel.maps)))])
+    maps = "\n".join(f"    const pock_tensor_map map{i} = {_map(one)};" for i, one in enumerate(kernel.maps))
     return f"""\
 {header}
 {PRELUDE}
@@ -76,6 +87,7 @@ def _unit(kernel: Kernel, header: str, grid: Grid, operands: int) -> str:
 #undef {symbol}
 static void body(void *const *arg)
 {{
+{maps}
     kernel({arguments});
 }}
 
@@ -85,3 +97,9 @@ void {symbol}(void *const *arg, int task, int tasks)
     pock_emulate(body, arg, {grid.blocks}, {grid.threads}, {int(waits)}, {kernel.shared});
 }}
 """
+
+
+def _map(of: TensorMap) -> str:
+    """The C of what it says, of the operands `arg`."""
+    lists = ", ".join(f"{{{', '.join(map(str, one))}}}" for one in (of.extents, of.strides, of.box))
+    return f"{{(const char *)arg[{of.operand}] + {of.offset}, {lists}, {len(of.extents)}, {of.itemsize}}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
-from ...plan.program import Call, Grid, Program
+from ...plan.program import Call, Grid, Program, TensorMap
 
 
 def calls_of(programs: Mapping[str, Program]) -> list[Call]:
@@ -35,13 +35,24 @@ def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
 def starters(calls: Collection[Call]) -> list[str]:
     """Lines of C: for each kernel, in the order of their names, the function that a model's tables name."""
     numbers = {symbol: number for number, symbol in enumerate(started(calls))}
+    maps = {call.kernel.symbol: call.kernel.maps for call in calls}
     lines = []
     for symbol, (grid, operands) in sorted(grids_of(calls).items()):
         asked = f"pock_copy_from_host({grid.from_host}, arg)"
         if symbol in numbers:
-            asked = f"pock_launch({numbers[symbol]}, {grid.blocks}, {grid.threads}, arg, {operands})"
+            asked = f"{numbers[symbol]}, {grid.blocks}, {grid.threads}, arg, {operands}"
+            found = maps[symbol]
+            asked = f"pock_launch_mapped({asked}, maps, {len(found)})" if found else f"pock_launch({asked})"
+            if found:
+                asked = f"static const pock_device_map maps[] = {{{', '.join(map(_map, found))}}};\n    {asked}"
         lines.append(f"void {symbol}(void *const *arg, int task, int tasks)\n{{\n    {asked};\n}}")
     return lines
+
+
+def _map(of: TensorMap) -> str:
+    """C's initialiser of a pock_device_map."""
+    lists = (f"{{{', '.join(map(str, one))}}}" for one in (of.extents, of.strides, of.box))
+    return f"{{{of.operand}, {of.offset}, {of.itemsize}, {len(of.extents)}, {', '.join(lists)}}}"
 
 
 def launches_name(text: str) -> str:

@@ -42,8 +42,9 @@ def call_cycles(call: Call, matrix_units: bool, compute: str, gpu: Gpu) -> float
     blocks is waited for; so is memory, as often as the threads do."""
     assert isinstance(call.launch, Grid)
     rate = gpu.matrix_flops_per_cycle(compute) if matrix_units else gpu.flops_per_cycle
-    most = busiest(call.launch.blocks, gpu)
-    idle = most * gpu.multiprocessors / max(1, call.launch.blocks)
+    pieces = max(call.launch.blocks, call.launch.pieces)
+    most = busiest(pieces, gpu)
+    idle = most * gpu.multiprocessors / max(1, pieces)
     cached = gpu.multiprocessors * CACHE_BYTES
     work = max(call.flops * idle / rate, call.bytes * idle / cached, call.bytes / gpu.bytes_per_cycle)
     work = max(work, call.launch.from_host / gpu.link_bytes_per_cycle)

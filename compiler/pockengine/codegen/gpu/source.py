@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...ir import Node, TensorType
-from ...plan.program import Call, Grid, Kernel
+from ...plan.program import Call, Grid, Kernel, TensorMap
 from ..common.lines import Lines
 from ..common.region import bytes_of, flops_of
 from .dialect import GPU_C
@@ -56,10 +56,10 @@ Operands = Sequence[tuple[str, TensorType, bool]]
 
 
 @contextmanager
-def kernel_body(code: Code, operands: Operands) -> Iterator[None]:
-    """The kernel's function, with one typed pointer for each operand."""
-    parameters = ", ".join(f"OPERAND({i})" for i in range(len(operands)))
-    with code.block(f"KERNEL void {SYMBOL}({parameters})"):
+def kernel_body(code: Code, operands: Operands, word: str = "KERNEL", more: Sequence[str] = ()) -> Iterator[None]:
+    """The kernel's function, with one typed pointer for each operand, and `more` parameters."""
+    parameters = ", ".join([*(f"OPERAND({i})" for i in range(len(operands))), *more])
+    with code.block(f"{word} void {SYMBOL}({parameters})"):
         for index, (name, type, written) in enumerate(operands):
             pointed = f"{'' if written else 'const '}{GPU_C.type(type.dtype)}"
             code.line(f"GLOBAL {pointed} *const {name} = AT(GLOBAL {pointed}, {index}); /* {type} */")
@@ -77,13 +77,21 @@ def blocks_of(count: int, threads: int = THREADS) -> int:
     return -(-count // threads)
 
 
-def kernel(stem: str, title: str, body: str, helpers: Iterable[str] = (), shared: int = 0) -> Kernel:
+def kernel(
+    stem: str,
+    title: str,
+    body: str,
+    helpers: Iterable[str] = (),
+    shared: int = 0,
+    maps: Sequence[TensorMap] = (),
+) -> Kernel:
     """Make a kernel of GPU-C text. `title` is one line for the reader; it must not hold the user's names, so that equal
-    work is one kernel. Helpers that kernels share are defined once in a text of several. `shared`: bytes of POOL."""
+    work is one kernel. Helpers that kernels share are defined once in a text of several. `shared`: bytes of POOL;
+    `maps`, which the text must tell apart: see Kernel."""
     parts = [f"/* {title} */", *map(_once, helpers), body]
     text = "\n".join(part.rstrip("\n") + "\n" for part in parts)
     symbol = f"k_{stem}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return Kernel(symbol, text.replace(SYMBOL, symbol), shared)
+    return Kernel(symbol, text.replace(SYMBOL, symbol), shared, tuple(maps))
 
 
 def _once(helper: str) -> str:

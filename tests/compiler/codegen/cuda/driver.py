@@ -11,7 +11,7 @@ import pytest
 
 from pockengine.codegen.cuda.build import device_runtime
 from pockengine.codegen.gpu.launches import calls_of, grids_of
-from pockengine.plan.program import Call, Program
+from pockengine.plan.program import Call, Program, TensorMap
 from pockengine.targets import Gpu, Target, get
 from tests.compiler.codegen.gpu.emulated import emulated_sources
 from tests.compiler.codegen.harness import compile_sources
@@ -33,17 +33,21 @@ def make_driver(programs: Mapping[str, Program], folder: Path) -> Path:
 
 def driver_of(calls: Sequence[Call], folder: Path) -> Path:
     """The same for the kernels of any calls."""
-    grids, shared = grids_of(calls), {call.kernel.symbol: call.kernel.shared for call in calls}
-    table = ["#include <stddef.h>", "typedef void run(void *const *arg, int task, int tasks);"]
+    table = ["#include <stddef.h>", "#include <stdint.h>", "typedef void run(void *const *arg, int task, int tasks);"]
+    kernels, grids = {call.kernel.symbol: call.kernel for call in calls}, grids_of(calls)
     table += [f"run {symbol};" for symbol in grids]
-    table.append(
-        "const struct { const char *name; run *run; unsigned blocks, threads, operands, shared; } fake_kernels[] = {"
-    )
-    table += [
-        f'    {{"{symbol}", {symbol}, {grid.blocks}, {grid.threads}, {operands}, {shared[symbol]}}},'
-        for symbol, (grid, operands) in grids.items()
-    ]
-    table += ["    {NULL, NULL, 0, 0, 0, 0},", "};"]
+    table.append("typedef struct { unsigned of[4]; uint64_t extents[5], strides[4]; uint32_t box[5]; } map;")
+    table.append("const struct {")
+    table.append("    const char *name; run *run; unsigned blocks, threads, operands, shared, mapped; map maps[2];")
+    table.append("} fake_kernels[] = {")
+    for symbol, (grid, operands) in grids.items():
+        kernel = kernels[symbol]
+        maps = f", .maps = {{{', '.join(map(_wanted, kernel.maps))}}}" if kernel.maps else ""
+        table.append(
+            f'    {{.name = "{symbol}", .run = {symbol}, .blocks = {grid.blocks}, .threads = {grid.threads}, '
+            f".operands = {operands}, .shared = {kernel.shared}, .mapped = {len(kernel.maps)}{maps}}},"
+        )
+    table += ["    {.name = NULL},", "};"]
     header = device_runtime().sources["cuda.h"]
     sources = {
         **emulated_sources(calls),
@@ -52,6 +56,16 @@ def driver_of(calls: Sequence[Call], folder: Path) -> Path:
     }
     compile_sources(folder, sources, get("host"), ("-O1",), name="libcuda.so.1")
     return folder
+
+
+def _wanted(map: TensorMap) -> str:
+    """C's initialiser of what a kernel's parameter must say."""
+    of = (map.operand, map.offset, map.itemsize, len(map.extents))
+    return (
+        "{"
+        + ", ".join(f"{{{', '.join(str(n) for n in part)}}}" for part in (of, map.extents, map.strides, map.box))
+        + "}"
+    )
 
 
 needs_compiler = pytest.mark.skipif(find_spec("nvidia.cuda_nvrtc") is None, reason="pip install 'pockengine[cuda]'")

@@ -1,6 +1,7 @@
 /* A CUDA driver without a GPU: its memory is its own, launches are recorded and replayed as the program says, and kernels are
  * the emulated ones of the same names. What is queued happens as late as it may: when somebody waits for it. FAKE in the
- * environment gives it a trouble; with `eager`, other streams than the first are as early as they may be. */
+ * environment gives it a trouble, FAKE_CAPABILITY another capability (90); with `eager`, other streams than the first are as
+ * early as they may be. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,18 @@
 #define IN_CAPTURE 900
 #define NOT_READY 600
 
+/* What a kernel wants to be told of an operand, beside where it begins. */
+typedef struct {
+    unsigned operand, offset, itemsize, rank;
+    uint64_t extents[5], strides[4];
+    uint32_t box[5];
+} map;
+
 typedef struct {
     const char *name;
     void (*run)(void *const *arg, int task, int tasks);
-    unsigned blocks, threads, operands, shared;
+    unsigned blocks, threads, operands, shared, mapped;
+    map maps[2];
 } emulated;
 
 /* Of the program under test: see driver.py. */
@@ -214,9 +223,10 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 }
 CUresult cuDeviceGetAttribute(int *value, int what, CUdevice device) {
     (void)device;
-    int integrated = is("integrated");
-    *value = what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? (is("other") ? 7 : 8)
-             : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 7
+    const char *told = getenv("FAKE_CAPABILITY");
+    int integrated = is("integrated"), capability = told ? atoi(told) : 87;
+    *value = what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? (is("other") ? 7 : capability / 10)
+             : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10
              : what == CU_DEVICE_ATTRIBUTE_INTEGRATED               ? integrated
              : what == CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED  ? 1
                                                                     : 0;
@@ -317,6 +327,49 @@ CUresult cuFuncSetAttribute(CUfunction function, int what, int value) {
     asked[kernel - fake_kernels] = (unsigned)value;
     return CUDA_SUCCESS;
 }
+/* A map as this driver writes it: where the numbers begin, and of what it was made. */
+typedef struct {
+    CUdeviceptr first;
+    uint64_t sum;
+} described;
+
+static uint64_t summed(unsigned rank, unsigned itemsize, const uint64_t *extents, const uint64_t *strides, const uint32_t *box) {
+    uint64_t sum = rank * 31 + itemsize;
+    for (unsigned i = 0; i < rank; i++) {
+        sum = sum * 1000003 + extents[i];
+        sum = sum * 1000003 + (i ? strides[i - 1] : 0);
+        sum = sum * 1000003 + box[i];
+    }
+    return sum;
+}
+CUresult cuTensorMapEncodeTiled(CUtensorMap *made, int type, uint32_t rank, CUdeviceptr first, const uint64_t *extents,
+                                const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
+                                int promotion, int fill) {
+    if ((uintptr_t)made % 64 || rank < 2 || rank > 5 || first % 16 || interleave || fill || swizzle != CU_TENSOR_MAP_SWIZZLE_128B ||
+        promotion != CU_TENSOR_MAP_L2_PROMOTION_L2_256B || box[0] * (type + 1u) != 128) {
+        return 1;
+    }
+    for (unsigned i = 0; i < rank; i++) { /* each step is a multiple of the one before */
+        uint64_t before = i > 1 ? strides[i - 2] : 16, step = i ? strides[i - 1] : 16;
+        if (!box[i] || box[i] > 256 || !extents[i] || steps[i] != 1 || step % before) {
+            return 1;
+        }
+    }
+    described map = {first, summed(rank, (unsigned)type + 1, extents, strides, box)};
+    memcpy(made, &map, sizeof map);
+    return CUDA_SUCCESS;
+}
+
+/* Whether a launch's map `i` is the one that the kernel wants. */
+static int is_wanted(const emulated *kernel, unsigned i, void **parameters) {
+    const map *wanted = &kernel->maps[i];
+    described given;
+    CUdeviceptr place;
+    memcpy(&given, parameters[kernel->operands + i], sizeof given);
+    memcpy(&place, parameters[wanted->operand], sizeof place);
+    return given.first == place + wanted->offset &&
+           given.sum == summed(wanted->rank, wanted->itemsize, wanted->extents, wanted->strides, wanted->box);
+}
 CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                         unsigned shared, CUstream stream, void **parameters, void **extra) {
     const emulated *kernel = (const emulated *)(const void *)function;
@@ -328,6 +381,11 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     }
     for (unsigned i = 0; i < kernel->operands; i++) {
         memcpy(&made.arg[i], parameters[i], sizeof(CUdeviceptr));
+    }
+    for (unsigned i = 0; i < kernel->mapped; i++) {
+        if (!is_wanted(kernel, i, parameters)) {
+            return 1;
+        }
     }
     if (place < MOST_STREAMS) {
         return note(made);

@@ -13,7 +13,7 @@ from pockengine.codegen.cuda.architecture import architecture_of
 from pockengine.codegen.cuda.build import images_of
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.ir import Array
-from pockengine.plan.program import Call, Grid, Kernel, Lowered
+from pockengine.plan.program import Call, Grid, Kernel, Lowered, TensorMap
 from pockengine.targets import Target
 from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
@@ -21,6 +21,11 @@ from tests.compiler.codegen.harness import Case, compare
 BYTES = 16 << 20
 _MOST_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+_MAP_BYTES = 128
+"""Of a CUtensorMap."""
+_LINES_OF_128 = (0, 3, 3, 0)
+"""CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE."""
 
 
 class Failed(Exception):
@@ -45,9 +50,22 @@ class Kernels:
         """Queue a call, whose operands and workspace begin at these addresses of the GPU's memory."""
         assert isinstance(call.launch, Grid)
         addresses = [ctypes.c_uint64(place) for place in places]
-        arguments = (ctypes.c_void_p * len(addresses))(*(ctypes.addressof(one) for one in addresses))
+        maps = [self._map(one, places) for one in call.kernel.maps]
+        parameters = [ctypes.addressof(one) for one in addresses] + [place for _, place in maps]
+        arguments = (ctypes.c_void_p * len(parameters))(*parameters)
         grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, call.kernel.shared)
         self.ask("cuLaunchKernel", self._functions[call.kernel.symbol], *grid, self.stream, arguments, None)
+
+    def _map(self, map: TensorMap, places: Sequence[int]) -> tuple[Any, int]:
+        """The driver's form of a map, in memory that is kept as long as the first of what this returns, and where it
+        begins: at a multiple of 64."""
+        memory = ctypes.create_string_buffer(_MAP_BYTES + 64)
+        place, rank = -(-ctypes.addressof(memory) // 64) * 64, len(map.extents)
+        wide, narrow = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        given = (wide(*map.extents), wide(*map.strides), narrow(*map.box), narrow(*[1] * rank))
+        first, type = ctypes.c_uint64(places[map.operand] + map.offset), {1: 0, 2: 1}[map.itemsize]
+        self.ask("cuTensorMapEncodeTiled", ctypes.c_void_p(place), type, rank, first, *given, *_LINES_OF_128)
+        return memory, place
 
     def wait(self) -> None:
         """Until all that was queued is done."""

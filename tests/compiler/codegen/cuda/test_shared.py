@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from pockengine.errors import ArtifactError
 from pockengine.ir import Array, Builder, DType, Graph, TensorType, Value
 from pockengine.ops import Emitter
 from pockengine.recipe import Recipe
-from pockengine.targets import Target
+from pockengine.targets import Target, get
 from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
 from tests.compiler.codegen.opencl.apart import apart
 
@@ -47,20 +47,39 @@ def batch(step: int) -> dict[str, Array]:
     return {"x": rng.standard_normal((BATCH, WIDTH)).astype(np.float32), "labels": labels}
 
 
-def target() -> Target:
+def ampere() -> Target:
     """A GPU whose matrix units are quicker than its shared memory: large tiles pay."""
     device = here()
     assert device.gpu is not None
     return replace(device, compute="bf16", gpu=replace(device.gpu, multiprocessors=1, bf16_per_cycle=4096))
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Path]:
-    """The program, and its driver."""
+def hopper() -> Target:
+    """A GPU whose engine copies boxes."""
+    gpu = get("h200").gpu
+    assert gpu is not None
+    return replace(here(), compute="bf16", gpu=replace(gpu, multiprocessors=2))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program for a target, and its driver, of a GPU of this capability."""
+
+    artifact: Artifact
+    target: Target
+    driver: Path
+    capability: str
+
+
+@pytest.fixture(scope="module", params=["ampere", "hopper"])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
     planned: list[Planned] = []
-    artifact = compile(network(), RECIPE, target(), 2, inspect=lambda made, _: planned.append(made))
-    assert any(call.kernel.shared > USUAL for call in calls_of(planned[0].programs))
-    return artifact, make_driver(planned[0].programs, tmp_path_factory.mktemp("driver"))
+    target, capability = {"ampere": (ampere(), "87"), "hopper": (hopper(), "90")}[request.param]
+    artifact = compile(network(), RECIPE, target, 2, inspect=lambda made, _: planned.append(made))
+    kernels = [call.kernel for call in calls_of(planned[0].programs)]
+    assert any(kernel.shared > USUAL for kernel in kernels)
+    assert any(kernel.maps for kernel in kernels) == (capability == "90")
+    return Built(artifact, target, make_driver(planned[0].programs, tmp_path_factory.mktemp("driver")), capability)
 
 
 def _losses(artifact: Artifact) -> list[float]:
@@ -68,18 +87,16 @@ def _losses(artifact: Artifact) -> list[float]:
         return [session.step(batch(step)) for step in range(3)]
 
 
-def test_steps_are_those_of_emulated_kernels(built: tuple[Artifact, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    artifact, driver = built
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
-    emulated = compile(network(), RECIPE, target(), 2, backend="emulated")
-    assert apart(_losses, artifact) == _losses(emulated)
+def test_steps_are_those_of_emulated_kernels(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(built.driver))
+    monkeypatch.setenv("FAKE_CAPABILITY", built.capability)
+    emulated = compile(network(), RECIPE, built.target, 2, backend="emulated")
+    assert apart(_losses, built.artifact) == _losses(emulated)
 
 
-def test_a_gpu_that_does_not_give_it_is_named_with_the_kernel(
-    built: tuple[Artifact, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    artifact, driver = built
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+def test_a_gpu_that_does_not_give_it_is_named_with_the_kernel(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(built.driver))
+    monkeypatch.setenv("FAKE_CAPABILITY", built.capability)
     monkeypatch.setenv("FAKE", "no-room")
-    with pytest.raises(ArtifactError, match="Fake GPU does not load the kernel k_bf16_streamed"):
-        apart(_losses, artifact)
+    with pytest.raises(ArtifactError, match="Fake GPU does not load the kernel k_bf16_"):
+        apart(_losses, built.artifact)

@@ -99,9 +99,9 @@ def test_no_register_spills_and_matrix_instructions_are_there(arch: str, compute
         assert {HMMA, LDSM} <= opcodes(made.image)
 
 
-HMMA, LDSM, HGMMA = 0x23C, 0x83B, 0x9F0
-"""The opcodes that disassemblers call so, of capabilities 8.0 to 12.0 (HGMMA of 9.0): the last 12 bits of an
-instruction's 128. They multiply pieces of matrices, load them, and multiply what lies in shared memory."""
+HMMA, LDSM, HGMMA, UTMALDG = 0x23C, 0x83B, 0x9F0, 0x5B4
+"""The opcodes that disassemblers call so, of capabilities 8.0 to 12.0 (the last two of 9.0): the last 12 bits of an
+instruction's 128. They multiply pieces of matrices, load them, multiply what lies in shared memory, and copy boxes."""
 
 
 def opcodes(image: bytes) -> set[int]:

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pockengine.codegen import backends
 from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
 from pockengine.codegen.gpu.contraction import kernels
-from pockengine.codegen.gpu.contraction.kernels import Products
+from pockengine.codegen.gpu.contraction.kernels import Pick, Products
 from pockengine.ir import Builder, DType, Node, TensorType
 from pockengine.ops import Emitter
 from pockengine.plan.program import Call, Lowered
@@ -21,7 +20,7 @@ from pockengine.targets import Target, get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
 from tests.compiler.codegen.gpu.test_emulated import ends
-from tests.compiler.codegen.gpu.test_matrix import HGMMA, HMMA, LDSM, opcodes
+from tests.compiler.codegen.gpu.test_matrix import HGMMA, HMMA, LDSM, UTMALDG, opcodes
 from tests.compiler.codegen.gpu.test_streamed import LDGSTS
 from tests.compiler.codegen.harness import Case, compare, draw, region_case
 from tests.sweeps import some
@@ -104,33 +103,34 @@ def test_sizes_that_cannot_be_copied_and_images(tmp_path: Path) -> None:
     assert [one.calls[0].kernel.shared > 0 for one in library.lowered] == [False] * len(TURNS) + [True]
 
 
-EARLY = (("rtx-4090", "COPIES_WAIT(2)", "COPIES_WAIT(3)"), ("h200", "COPIES_WAIT(1)", "COPIES_WAIT(2)"))
+WARPS, GROUPS = "64 x 64 by 4 warps", "64 x 64 by 1 warpgroups"
 
 
-def _hasty(folder: Path, target_name: str, words: str, others: str) -> tuple[EmulatedLibrary, Case]:
-    """A product whose kernel has other words in the place of some."""
-    case, lower = matmul((40, 72, 232), TURNS[1]), backends.get("emulated").lower
-    target = replace(get(target_name), compute="bf16")
-    made = rewritten(lambda node, _, threads: lower(node, target, threads), words, others)
-    return EmulatedLibrary(folder, [case], get("host"), 1, ("-O1",), made, "cuda"), case
+def hasty(folder: Path, way: str, words: str, others: str, terms: int = 232) -> tuple[EmulatedLibrary, Case]:
+    """A product, made in a way, whose kernel has other words in the place of some."""
+    case = matmul((40, 72, terms), TURNS[1])
+    choice = Products((Pick(f"{way} bf16", 1),), "bf16")
+    lower = rewritten(lambda node, _target, _threads: kernels.lower(node, H200, choice), words, others)
+    return EmulatedLibrary(folder, [case], get("host"), 1, ("-O1",), lower, "cuda"), case
 
 
-@pytest.mark.parametrize("target, words, others", EARLY, ids=["warps", "warpgroups"])
-def test_a_tile_that_is_read_too_early_is_seen(target: str, words: str, others: str, tmp_path: Path) -> None:
-    library, case = _hasty(tmp_path, target, words, others)
-    with pytest.raises(AssertionError):
-        compare(case, library.run(0, 1))
+EARLY = (
+    (WARPS, "COPIES_WAIT(2)", "COPIES_WAIT(3)"),
+    (GROUPS, "COPIES_WAIT(1)", "COPIES_WAIT(2)"),
+    (GROUPS, "WGMMA_WAIT(0)", "WGMMA_WAIT(1)"),
+)
 
 
-def test_sums_that_are_read_too_early_are_seen(tmp_path: Path) -> None:
-    library, case = _hasty(tmp_path, "h200", "WGMMA_WAIT(0)", "WGMMA_WAIT(1)")
+@pytest.mark.parametrize("way, words, others", EARLY, ids=str)
+def test_what_is_read_too_early_is_seen(way: str, words: str, others: str, tmp_path: Path) -> None:
+    library, case = hasty(tmp_path, way, words, others)
     with pytest.raises(AssertionError):
         compare(case, library.run(0, 1))
 
 
 @pytest.mark.parametrize("words", ["COPIES_SEEN;", "WGMMA_BEGIN;"])
 def test_matrix_units_that_are_not_told_end_the_process(words: str, tmp_path: Path) -> None:
-    library, _ = _hasty(tmp_path, "h200", words, "")
+    library, _ = hasty(tmp_path, GROUPS, words, "")
     assert ends(lambda: library.run(0, 1))
 
 
@@ -154,5 +154,5 @@ def test_no_register_spills_and_a_block_has_its_shared_memory(target: str, turns
         assert made.registers * call.launch.threads <= 65536  # type: ignore[union-attr]
         assert made.shared_bytes + call.kernel.shared <= gpu.block_shared_bytes
         wanted = {HGMMA} if "WGMMA_" in call.kernel.source else {HMMA, LDSM}
-        assert {*wanted, LDGSTS} <= opcodes(made.image)
+        assert {*wanted, UTMALDG if call.kernel.maps else LDGSTS} <= opcodes(made.image)
         assert not made.warnings

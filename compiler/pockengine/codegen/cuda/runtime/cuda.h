@@ -35,6 +35,14 @@ enum {
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_STREAM_CAPTURE_MODE_RELAXED 2
 
+/* How an engine of the GPU's copies boxes of a tensor: the driver's own form. */
+typedef struct {
+    _Alignas(64) uint64_t opaque[16];
+} CUtensorMap;
+enum { CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0, CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1 };
+enum { CU_TENSOR_MAP_INTERLEAVE_NONE = 0, CU_TENSOR_MAP_SWIZZLE_128B = 3, CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3 };
+enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };
+
 /* X(function, its name in the driver, parameters) for each. */
 #define POCK_CUDA_FUNCTIONS(X) \
     X(cuInit, "cuInit", (unsigned)) \
@@ -64,6 +72,9 @@ enum {
     X(cuFuncSetAttribute, "cuFuncSetAttribute", (CUfunction, int, int)) \
     X(cuLaunchKernel, "cuLaunchKernel", (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
                                          unsigned, CUstream, void **, void **)) \
+    X(cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", (CUtensorMap *, int, uint32_t, CUdeviceptr, const uint64_t *, \
+                                                         const uint64_t *, const uint32_t *, const uint32_t *, int, int, \
+                                                         int, int)) \
     X(cuStreamCreate, "cuStreamCreate", (CUstream *, unsigned)) \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (CUstream)) \
     X(cuStreamSynchronize, "cuStreamSynchronize", (CUstream)) \

@@ -119,19 +119,42 @@ static CUdeviceptr address(const pock_device *device, const char *at) {
     return device->base[space] + (CUdeviceptr)(at - device->space[space]);
 }
 
-void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
+/* One of the maps of a launch, whose operands have these places. */
+static CUtensorMap encoded(pock_device *device, const pock_device_map *map, const CUdeviceptr *places) {
+    static const uint32_t side_by_side[POCK_MOST_RANK] = {1, 1, 1, 1, 1};
+    CUtensorMap made = {{0}};
+    int type = map->itemsize == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    pock_gpu_note(device, device->cu.cuTensorMapEncodeTiled(
+                              &made, type, map->rank, places[map->operand] + map->offset, map->extents, map->strides, map->box,
+                              side_by_side, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                  "describing an operand of a kernel");
+    return made;
+}
+
+void pock_launch_mapped(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands,
+                        const pock_device_map *maps, uint32_t count) {
     pock_device *device = running;
     CUdeviceptr places[POCK_MAX_OPERANDS];
-    void *parameters[POCK_MAX_OPERANDS];
+    CUtensorMap described[POCK_MOST_MAPS];
+    void *parameters[POCK_MAX_OPERANDS + POCK_MOST_MAPS];
     for (uint32_t i = 0; i < operands; i++) {
         places[i] = address(device, arg[i]);
         parameters[i] = &places[i];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        described[i] = encoded(device, &maps[i], places);
+        parameters[operands + i] = &described[i];
     }
     const pock_device_kernel *kernel = &pock_device_kernels[number];
     pock_gpu_mark(device, 0);
     pock_gpu_note(device, device->cu.cuLaunchKernel(device->functions[number], blocks, 1, 1, threads, 1, 1, kernel->shared,
                                                     device->stream, parameters, NULL), kernel->name);
     pock_gpu_mark(device, 1);
+}
+
+void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands) {
+    pock_launch_mapped(number, blocks, threads, arg, operands, NULL, 0);
 }
 
 void pock_copy_from_host(uint64_t bytes, void *const *arg) {

@@ -25,6 +25,21 @@ extern const int pock_capability_major, pock_capability_minor, pock_capability_e
 /* Starts kernel `number` on the operands `arg`, which lie in the model's blocks. */
 void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands);
 
+/* How the GPU's engine finds boxes of an operand's numbers, which lie `offset` bytes from its beginning on: extents and steps in
+ * bytes, the innermost dimension first, whose numbers have `itemsize` bytes and lie side by side. */
+enum { POCK_MOST_RANK = 5, POCK_MOST_MAPS = 2 };
+typedef struct {
+    uint32_t operand;
+    uint64_t offset;
+    uint32_t itemsize, rank;
+    uint64_t extents[POCK_MOST_RANK], strides[POCK_MOST_RANK - 1];
+    uint32_t box[POCK_MOST_RANK];
+} pock_device_map;
+
+/* The same of a kernel that is given `count` such maps after its operands. */
+void pock_launch_mapped(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands,
+                        const pock_device_map *maps, uint32_t count);
+
 /* Copies so many bytes from the processor's memory, arg[0], to the arena, arg[1]: it begins when the copy before it is done,
  * and the next kernel waits for it. */
 void pock_copy_from_host(uint64_t bytes, void *const *arg);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #define MOST_THREADS 1024
+#define WARP 32
 #define STACK_BYTES (64 << 10)
 
 #define MOST_SHARED (227 << 10) /* of a block of a GPU of capability 9.0 */
@@ -20,7 +21,7 @@ _Thread_local char *pock_pool;
 /* What a fiber is, while another one runs: the top of its stack, where its registers are. */
 typedef struct {
     void *top;
-    int ended;
+    int ended, meetings; /* `meetings`: how often its warp was waited for */
 } fiber;
 
 static _Thread_local struct {
@@ -29,7 +30,9 @@ static _Thread_local struct {
     void *scheduler;
     void (*body)(void *const *arg);
     void *const *arg;
-    int live;
+    int threads, live;
+    int arrived, barriers; /* threads at the barrier, and barriers that all have passed */
+    int moved;             /* since the scheduler looked, some thread has gone on */
 } block;
 
 /* Saves the registers that functions keep, and the top of the stack in *from; goes on where `to` was left. */
@@ -58,6 +61,7 @@ static void to_scheduler(void) {
 
 /* Where a fiber begins. */
 static void run(void) {
+    block.moved = 1;
     block.body(block.arg);
     block.fibers[pock_thread].ended = 1;
     block.live--;
@@ -84,23 +88,54 @@ static void *fresh(char *stack) {
     return end;
 }
 
-void pock_barrier(void) {
+void pock_pause(void) {
     to_scheduler();
 }
 
-/* Each thread in turn from one barrier to the next. */
+void pock_moved(void) {
+    block.moved = 1;
+}
+
+void pock_barrier(void) {
+    int barrier = block.barriers;
+    block.moved = 1;
+    if (++block.arrived == block.threads) {
+        block.arrived = 0;
+        block.barriers++;
+    }
+    do {
+        pock_pause();
+    } while (block.barriers == barrier);
+}
+
+void pock_meet_warp(void) {
+    int first = pock_thread / WARP * WARP, met = ++block.fibers[pock_thread].meetings;
+    block.moved = 1;
+    for (int i = first; i < first + WARP && i < block.threads; i++) {
+        while (block.fibers[i].meetings < met) {
+            pock_pause();
+        }
+    }
+}
+
+/* Each thread in turn from one wait to the next. */
 static void run_block(int threads) {
     for (int i = 0; i < threads; i++) {
-        block.fibers[i] = (fiber){fresh(block.stacks + (size_t)i * STACK_BYTES), 0};
+        block.fibers[i] = (fiber){fresh(block.stacks + (size_t)i * STACK_BYTES), 0, 0};
     }
-    block.live = threads;
+    block.threads = block.live = threads;
+    block.arrived = block.barriers = 0;
     while (block.live) {
-        if (block.live != threads) {
-            fprintf(stderr, "threads of a block wait for others that have ended\n");
-            abort();
-        }
+        int live = block.live;
+        block.moved = 0;
         for (pock_thread = 0; pock_thread < threads; pock_thread++) {
-            change(&block.scheduler, block.fibers[pock_thread].top);
+            if (!block.fibers[pock_thread].ended) {
+                change(&block.scheduler, block.fibers[pock_thread].top);
+            }
+        }
+        if (!block.moved && block.live == live) {
+            fprintf(stderr, "threads of a block wait for others that %s\n", live < threads ? "have ended" : "wait for them");
+            abort();
         }
     }
 }
@@ -146,6 +181,7 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
             if (shared) {
                 check_pool(shared);
             }
+            pock_tensor_copies_end();
             continue;
         }
         for (pock_thread = 0; pock_thread < threads; pock_thread++) {

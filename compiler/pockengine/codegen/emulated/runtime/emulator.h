@@ -11,12 +11,19 @@ extern _Thread_local int pock_block, pock_thread;
 /* A block's shared memory beside what its kernel declares. */
 extern _Thread_local char *pock_pool;
 
-/* Runs `body` on the operands `arg` as each thread of each block. `waits`: threads call pock_barrier. A block has `shared` bytes
+/* Runs `body` on the operands `arg` as each thread of each block. `waits`: threads wait for each other. A block has `shared` bytes
  * at pock_pool, with nothing sensible in them; one that writes beyond ends the process. */
 void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits, int shared);
 
-/* Waits for all threads of the block. Ends the process where one of them has ended: on a GPU that is undefined. */
+/* Waits for all threads of the block. Ends the process where one of them has ended: on a GPU that is undefined; and where each
+ * waits for another. */
 void pock_barrier(void);
+
+/* For waits of other kinds: lets others go on; says that the thread, or what others wait for, has gone on; waits for all threads
+ * of the warp. */
+void pock_pause(void);
+void pock_moved(void);
+void pock_meet_warp(void);
 
 /* A GPU's matrix units, for kernels in which all threads of a block multiply at the same place: rounding to nearest (of tf32,
  * halves away from zero), and sums in f32. The words are those of codegen/gpu/contraction/matrix.py. A fragment whose rows do
@@ -49,5 +56,22 @@ void pock_group_wait(int most);
 void pock_copy(int bytes, void *to, const void *from, int there);
 void pock_copies_begun(void);
 void pock_copies_wait(int most);
+
+/* Copies of boxes by the GPU's engine, and the barriers that count their bytes. The words are those of
+ * codegen/gpu/contraction/specialised.py. From its beginning to the moment when somebody waits for it a copy's place holds
+ * nothing sensible. */
+#define POCK_MOST_RANK 5
+typedef struct {
+    const char *first; /* of the tensor */
+    uint64_t extents[POCK_MOST_RANK], strides[POCK_MOST_RANK - 1];
+    uint32_t box[POCK_MOST_RANK], rank, itemsize;
+} pock_tensor_map;
+void pock_mbarrier_init(uint64_t *barrier, int count);
+void pock_mbarrier_arrive(uint64_t *barrier, int bytes);
+void pock_mbarrier_wait(uint64_t *barrier, int parity);
+void pock_tensor_copy(void *to, const pock_tensor_map *map, uint64_t *full, const int *at);
+
+/* Ends the process where a block ends before one of its copies. */
+void pock_tensor_copies_end(void);
 
 #endif

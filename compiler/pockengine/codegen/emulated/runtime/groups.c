@@ -120,4 +120,5 @@ void pock_group_wait(int most) {
     for (int i = 0; i < own->count; i++) {
         own->products[i] = own->products[i + done];
     }
+    pock_meet_warp();
 }

@@ -107,13 +107,9 @@ def _side(writer: Writer, name: str, width: int) -> Lined:
 
 def tiled(writer: Writer, shape: GroupShape, compute: str) -> Kernel:
     """While tiles are multiplied, the next ones are copied."""
-    code, stages, first = writer.code, shape.stages_kept, 0
-    sides = [_side(writer, name, shape.widths[name]) for name in SIDES]
+    code, stages, sides = writer.code, shape.stages_kept, sides_of(writer, shape)
     with begin(writer, shape):
-        for side in sides:
-            code.line(f"char (*const {side.name}_tile)[{side.width * LINE}] =")
-            code.line(f"    (char (*)[{side.width * LINE}])(POOL_LINES + {first});")
-            first += stages * side.width * LINE
+        declare(writer, sides, stages)
         code.line(f"float sums[1][{shape.n}][4] = {{{{{{0}}}}}};")
         with code.loop("ahead", stages - 2):
             code.line(f"const ptrdiff_t k0 = first + ahead * {DEEP};")
@@ -124,7 +120,7 @@ def tiled(writer: Writer, shape: GroupShape, compute: str) -> Kernel:
             code.line(f"COPIES_WAIT({stages - 3});")
             code.line("COPIES_SEEN;")
             code.line("BARRIER;")
-            _multiply(writer, sides, shape, compute)
+            multiply(writer, sides, shape, compute)
             code.line(f"const ptrdiff_t k0 = step + {(stages - 2) * DEEP};")
             code.line(f"const int into = (stage + {stages - 2}) % {stages};")
             _load(writer, sides, shape)
@@ -135,6 +131,21 @@ def tiled(writer: Writer, shape: GroupShape, compute: str) -> Kernel:
     return writer.kernel(f"{compute}_groups", shape.nbytes)
 
 
+def sides_of(writer: Writer, shape: Shape) -> list[Lined]:
+    """The tiles of both operands."""
+    return [_side(writer, name, shape.widths[name]) for name in SIDES]
+
+
+def declare(writer: Writer, sides: Iterable[Side], stages: int) -> int:
+    """The tiles as arrays, and how many bytes they take."""
+    first = 0
+    for side in sides:
+        nbytes = side.width * LINE
+        writer.code.line(f"char (*const {side.name}_tile)[{nbytes}] = (char (*)[{nbytes}])(POOL_LINES + {first});")
+        first += stages * nbytes
+    return first
+
+
 def _load(writer: Writer, sides: Iterable[Side], shape: Shape) -> None:
     """Begin the copies of the terms from `k0` on to the tiles `into`, if there are any."""
     with writer.code.block("if (k0 < end)"):
@@ -143,7 +154,7 @@ def _load(writer: Writer, sides: Iterable[Side], shape: Shape) -> None:
     writer.code.line("COPIES_BEGUN;")
 
 
-def _multiply(writer: Writer, sides: Iterable[Side], shape: Shape, compute: str) -> None:
+def multiply(writer: Writer, sides: Iterable[Side], shape: Shape, compute: str) -> None:
     """Begin to multiply the tiles `stage`."""
     code, across = writer.code, [int(not side.by_k) for side in sides]
     code.line("WGMMA_BEGIN;")

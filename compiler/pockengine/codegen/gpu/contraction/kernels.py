@@ -19,7 +19,7 @@ from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
 from ..pace import LATENCY, Cut, Pace, cuts, gpu_of
 from ..source import THREADS, blocks_of
-from . import groups, matrix, streamed, thin, tiled
+from . import groups, matrix, specialised, streamed, thin, tiled
 from .rings import can_be_copied
 from .sums import sums
 from .writer import Writer, multiplied, unpacked
@@ -58,7 +58,9 @@ class Products:
 
 @dataclass(frozen=True)
 class _Way:
-    """A template that makes a product, with its blocks, where sums are whole, and threads of one."""
+    """A template that makes a product, with its blocks, where sums are whole, and threads of one.
+
+    by_turns  blocks make several of the pieces that others have a block for each of"""
 
     name: str
     made: Callable[[Writer], Kernel]
@@ -66,6 +68,14 @@ class _Way:
     threads: int
     pace: Pace
     on_units: bool = False
+    by_turns: bool = False
+
+    def grid(self, parts: int, trips: int, gpu: Gpu) -> Grid:
+        """How it is started, where sums are cut in parts."""
+        pieces = self.blocks * parts
+        if not self.by_turns:
+            return Grid(pieces, self.threads, trips)
+        return Grid(specialised.blocks(pieces, gpu), self.threads, trips, pieces=pieces)
 
 
 _Option = tuple[_Way, Cut]
@@ -120,7 +130,7 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
     for part, pick in zip_longest(parts, picks):
         options = _options(node, part, target, min(limit, allowed), pick is not None)
         option = next((one for one in options if pick == Pick(one[0].name, one[1].parts)), options[0])
-        made, nbytes = _calls(node, part, option, math.prod(part.sizes()) / work)
+        made, nbytes = _calls(node, part, option, math.prod(part.sizes()) / work, gpu_of(target))
         calls += made
         scratch = max(scratch, nbytes)
     return Lowered(tuple(calls), scratch, elementwise_pairs(node, multiplied(node)))
@@ -136,14 +146,14 @@ def rounds(node: Node, target: Target) -> DType | None:
     return DType(target.compute) if suited and anchor.output.type.dtype is DType.F32 else None
 
 
-def _calls(node: Node, part: Contraction, option: _Option, share: float) -> tuple[list[Call], int]:
+def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gpu) -> tuple[list[Call], int]:
     """What computes a part of a node, which is so much of its work, and the scratch memory that it takes."""
     way, best = option
     anchor = anchor_of(node)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
     made = way.made(Writer(node, anchor, part, best))
     trips = round(-(-min(k, best.terms) // way.pace.deep) * way.pace.latency / LATENCY)
-    operands, grid = (*node.inputs, *node.outputs), Grid(way.blocks * best.parts, way.threads, max(1, trips))
+    operands, grid = (*node.inputs, *node.outputs), way.grid(best.parts, max(1, trips), gpu)
     flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
     if best.parts == 1:
         return [Call(made, operands, False, grid, flops, nbytes)], 0
@@ -167,6 +177,10 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
         writer = Writer(node, anchor, part, Cut(1, k, 0.0))
+        for role in specialised.shapes(writer, compute, gpu):
+            made = partial(specialised.tiled, shape=role, compute=compute, gpu=gpu)
+            count, pace = batch * role.blocks(m, n), role.group_pace(compute, gpu)
+            yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, True)
         for group in groups.shapes(writer, compute, gpu):
             made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)
             yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), True)

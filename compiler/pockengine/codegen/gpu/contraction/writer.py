@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ....ir import DType, Graph, Node, TensorType, Value
 from ....ops import decompresses, unpacks
-from ....plan.program import Kernel
+from ....plan.program import Kernel, TensorMap
 from ...common.c_dialect import c_type
 from ...common.expressions import Body
 from ...common.index_maps import Access, Axis, Contraction, element_offset
@@ -32,17 +32,21 @@ class Writer:
 
     @contextmanager
     def function(self, blocks: int) -> Iterator[None]:
-        """The kernel's function. `block` is which of so many it is, from `first` to `end` are its terms."""
-        code, k, cut = self.code, self.part.sizes()[3], self.cut
-        with kernel_body(code, [*self.operands, *self.scratch()]):
-            if cut.parts == 1:
-                code.line("const int block = BLOCK;")
-                code.line(f"const ptrdiff_t first = 0, end = {k};")
-            else:
-                code.line(f"const int part = BLOCK / {blocks}, block = BLOCK % {blocks};")
-                code.line(f"const ptrdiff_t first = (ptrdiff_t)part * {cut.terms};")
-                code.line(f"const ptrdiff_t end = first + {cut.terms} < {k} ? first + {cut.terms} : {k};")
+        """The kernel's function: a block of it does one of so many pieces of the work."""
+        with kernel_body(self.code, [*self.operands, *self.scratch()]):
+            self.piece("BLOCK", blocks)
             yield
+
+    def piece(self, number: str, blocks: int) -> None:
+        """A piece of the work: `block` is which of so many it is, from `first` to `end` are its terms."""
+        code, k, cut = self.code, self.part.sizes()[3], self.cut
+        if cut.parts == 1:
+            code.line(f"const int block = {number};")
+            code.line(f"const ptrdiff_t first = 0, end = {k};")
+        else:
+            code.line(f"const int part = {number} / {blocks}, block = {number} % {blocks};")
+            code.line(f"const ptrdiff_t first = (ptrdiff_t)part * {cut.terms};")
+            code.line(f"const ptrdiff_t end = first + {cut.terms} < {k} ? first + {cut.terms} : {k};")
 
     def scratch(self) -> list[tuple[str, TensorType, bool]]:
         """The operand beside those of the node, if there is one."""
@@ -136,14 +140,14 @@ class Writer:
                     terms.append(f"({text}) * {steps[digit.name]}")
         return " + ".join([*terms, str(base)])
 
-    def kernel(self, stem: str, shared: int = 0) -> Kernel:
-        """The kernel whose text was written, which takes so many bytes of POOL."""
+    def kernel(self, stem: str, shared: int = 0, maps: Sequence[TensorMap] = ()) -> Kernel:
+        """The kernel whose text was written, which takes so many bytes of POOL and these maps."""
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
         title += f" in {self.cut.parts} parts" if self.cut.parts > 1 else ""
         weights = [Blocks.of(node) for node in self.graph.nodes if decompresses(node)]
         helpers = dict.fromkeys([*functions(self.body.needs), *(text for one in weights for text in one.helpers)])
-        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers, shared)
+        return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers, shared, maps)
 
 
 def multiplied(node: Node) -> list[Value]:

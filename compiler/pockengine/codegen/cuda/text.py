@@ -42,6 +42,20 @@ template <typename To, typename From> __device__ To same_bits(From x)
     return u.to;
 }
 #define SAME_BITS(from, to, x) same_bits<to, from>(x)
+template <typename T> struct __align__(2 * sizeof(T)) both { T of[2]; };
+template <typename T> __device__ void load_both(T *to, const T *from)
+{
+    const both<T> found = *(const both<T> *)from;
+    to[0] = found.of[0], to[1] = found.of[1];
+}
+template <typename T> __device__ void store_both(T *to, const T *from)
+{
+    both<T> made;
+    made.of[0] = from[0], made.of[1] = from[1];
+    *(both<T> *)to = made;
+}
+#define LOAD_BOTH(type, to, from) load_both<type>(to, from)
+#define STORE_BOTH(type, to, from) store_both<type>(to, from)
 template <int bytes> __device__ void copy(void *to, const void *from, int there)
 {
     const uint32_t place = (uint32_t)__cvta_generic_to_shared(to);
@@ -161,7 +175,7 @@ static __device__ uint64_t TILE(const void *first, int further, int on)
 """
 
 
-ENGINE = r"""
+ENGINE = """\
 struct __align__(64) tensor_map { char opaque[128]; };
 #define KERNEL_OF(threads) extern "C" __global__ __launch_bounds__(threads, 1)
 #define TENSOR_MAP(name) const __grid_constant__ tensor_map name

@@ -30,6 +30,8 @@ PRELUDE = """\
 #define COPY(bytes, to, from, there) pock_copy(bytes, to, from, there)
 #define COPIES_BEGUN pock_copies_begun()
 #define COPIES_WAIT(n) pock_copies_wait(n)
+#define LOAD_BOTH(type, to, from) pock_copy_both(to, from, from, sizeof(type))
+#define STORE_BOTH(type, to, from) pock_copy_both(to, from, to, sizeof(type))
 #define PACK_BF16(a, b) pock_pack_bf16(a, b)
 #define PACK_F16(a, b) pock_pack_f16(a, b)
 #define TF32(a) pock_tf32(a)

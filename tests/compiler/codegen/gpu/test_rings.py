@@ -156,3 +156,28 @@ def test_no_register_spills_and_a_block_has_its_shared_memory(target: str, turns
         wanted = {HGMMA} if "WGMMA_" in call.kernel.source else {HMMA, LDSM}
         assert {*wanted, UTMALDG if call.kernel.maps else LDGSTS} <= opcodes(made.image)
         assert not made.warnings
+
+
+def _epilogue(columns: int) -> Case:
+    """What belongs to a row, to a column and to an element, and two results."""
+    (m, k), builder = (40, 72), Builder("body")
+    e, rng = Emitter(builder), np.random.default_rng(7)
+    x, w = (builder.input(name, TensorType(DType.BF16, (n, k))) for name, n in (("x", m), ("w", columns)))
+    made = e.op("matmul", e.cast(x, DType.F32), e.cast(w, DType.F32), trans_a=False, trans_b=True)
+    row, column = (
+        builder.input(name, TensorType(DType.F32, shape)) for name, shape in (("r", (m, 1)), ("c", (columns,)))
+    )
+    total = e.add(e.mul(made, row), column)
+    builder.outputs = {
+        "y": e.add(total, builder.input("residual", TensorType(DType.F32, (m, columns)))),
+        "z": e.cast(total, DType.BF16),
+    }
+    return region_case(builder.finish(), "contraction", [draw(one.type, rng) for one in builder.inputs], str(columns))
+
+
+def test_epilogues_read_and_write_neighbours_together(tmp_path: Path) -> None:
+    cases = [_epilogue(columns) for columns in (64, 72, 77)]
+    library = _library(tmp_path, [(case, choices(case)[0]) for case in cases])
+    for index, case in enumerate(cases):
+        compare(case, library.run(index, 1), case.label, 1e-2, 2e-5)
+    assert ["STORE_BOTH" in one.calls[0].kernel.source for one in library.lowered] == [True, True, False]

@@ -3,6 +3,7 @@
 #ifndef POCK_EMULATOR_H
 #define POCK_EMULATOR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Which block and thread this is. */
@@ -36,6 +37,10 @@ void pock_fragment(uint32_t *words, const void *first, int pitch);
 void pock_fragment_across(uint32_t *words, const void *first, int pitch);
 float pock_quad(float number, int largest);
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
+
+/* Copies two numbers of so many bytes; `aligned`, the place that is not the thread's own, is a multiple of both's bytes, or the
+ * process ends. */
+void pock_copy_both(void *to, const void *from, const void *aligned, size_t bytes);
 
 /* Half of a word of two such numbers. */
 float pock_half_of(uint32_t word, int high, int format);

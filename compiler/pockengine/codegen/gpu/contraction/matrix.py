@@ -15,6 +15,8 @@ These words of GPU-C are only for languages that have such units:
                       the thread's four words `w` of a piece of 16 rows x 8 words in shared memory, whose rows begin
                       `pitch` words apart at multiples of 16 bytes (`ldmatrix`, PTX ISA 8.7): of rows t / 4 and
                       8 + t / 4 word t % 4, then word 4 + t % 4, where t is its place in the warp
+    LOAD_BOTH(type, to, from)
+                      two neighbours in memory, the first at a multiple of their bytes; STORE_BOTH likewise
     FRAGMENT_ACROSS(w, first, pitch)
                       the same of a tile that lies across: 16 rows of 16 numbers of 16 bits, whose rows begin `pitch`
                       numbers apart, are the columns of a piece, two to a word
@@ -310,13 +312,18 @@ def _multiply(writer: Writer, shape: Shape, compute: str, words: int, tiles: Map
 
 
 def results(writer: Writer, shape: Shape) -> None:
-    """The epilogue on the thread's results."""
+    """The epilogue on the thread's results, two neighbours at a time where rows have a whole number of such."""
     code, (_, m, n, _) = writer.code, writer.part.sizes()
+    pairs = n % 2 == 0
     with ExitStack() as loops:
-        for index, count in (("i", shape.m), ("j", shape.n), ("s", 4)):
+        for index, count in (("i", shape.m), ("j", shape.n), ("s", 2 if pairs else 4)):
             code.line("#pragma unroll")
             loops.enter_context(code.block(f"for (int {index} = 0; {index} < {count}; ++{index})"))
-        code.line("const ptrdiff_t m = m0 + row0 + i * 16 + g + s / 2 * 8;")
-        code.line("const ptrdiff_t n = n0 + column0 + j * 8 + 2 * t + s % 2;")
+        half, column = ("s", "2 * t") if pairs else ("s / 2", "2 * t + s % 2")
+        code.line(f"const ptrdiff_t m = m0 + row0 + i * 16 + g + {half} * 8;")
+        code.line(f"const ptrdiff_t n = n0 + column0 + j * 8 + {column};")
         with code.block(f"if (m < {m} && n < {n})"):
-            writer.give("sums[i][j][s]")
+            if pairs:
+                writer.give_both("&sums[i][j][2 * s]")
+            else:
+                writer.give("sums[i][j][s]")

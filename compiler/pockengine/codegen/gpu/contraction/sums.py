@@ -16,5 +16,5 @@ def sums(writer: Writer) -> Kernel:
         code.line(f"{writer.type} sum = 0;")
         with code.loop("part", writer.cut.parts):
             code.line(f"sum += scratch[part * {count} + i];")
-        writer.finish("sum", "b", "m", "n")
+        writer.finish("sum")
     return writer.kernel("sums")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ....ir import DType, Graph, Node, TensorType, Value
@@ -107,34 +107,96 @@ class Writer:
     def give(self, total: str) -> None:
         """What becomes of a sum, or of a part of one, of the element (b, m, n)."""
         if self.cut.parts == 1:
-            self.finish(total, "b", "m", "n")
-            return
-        batch, m, n, _ = self.part.sizes()
-        self.code.line(f"scratch[(((ptrdiff_t)part * {batch} + b) * {m} + m) * {n} + n] = {total};")
+            self.finish(total)
+        else:
+            self.code.line(f"{self._part()} = {total};")
 
-    def finish(self, total: str, b: str, m: str, n: str) -> None:
+    def finish(self, total: str) -> None:
         """The region's epilogue on one element of the product, and its results."""
-        code, names, results = self.code, dict(self.body.names), list(self.graph.outputs.values())
-        nodes = needed(results, self.graph, [self.anchor.output])
-        read = {value for node in nodes for value in node.inputs}
-        self.body.names[self.anchor.output] = total
-        for value, (name, _, _) in zip(self.graph.inputs, self.operands, strict=False):
-            if value in read:
-                code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {name}[{self._place(value, b, m, n)}];")
-                self.body.names[value] = f"x{name[2:]}"
-        self.body.compute(code, nodes)
-        for value, (name, _, _) in zip(results, self.operands[len(self.graph.inputs) :], strict=True):
-            code.line(f"{name}[{self._place(value, b, m, n)}] = {self.body.names[value]};")
-        self.body.names = names
+        for place, text in zip(self._results("n"), self._values(total, "n", {}), strict=True):
+            self.code.line(f"{place} = {text};")
 
-    def _place(self, value: Value, b: str, m: str, n: str) -> str:
+    def give_both(self, totals: str) -> None:
+        """The same of two sums, from the pointer `totals` on, of (b, m, n) and (b, m, n + 1), where n is even. What
+        lies in pairs in memory is read and written so."""
+        code = self.code
+        if self.cut.parts > 1:
+            code.line(f"STORE_BOTH({self.type}, &{self._part()}, {totals});")
+            return
+        values, pairs = list(self.graph.outputs.values()), dict[Value, str]()
+        for value, (name, _, _) in self._read():
+            if self._lies_in_pairs(value):
+                pairs[value], type = f"pair{name[2:]}", GPU_C.type(value.type.dtype)
+                code.line(f"{type} {pairs[value]}[2];")
+                code.line(f"LOAD_BOTH({type}, {pairs[value]}, &{name}[{self._place(value, 'n')}]);")
+        for index, value in enumerate(values):
+            code.line(f"{GPU_C.type(value.type.dtype)} made{index}[2];")
+        code.line("#pragma unroll")
+        with code.block("for (int e = 0; e < 2; ++e)"):
+            made = self._values(f"({totals})[e]", "(n + e)", {value: f"{name}[e]" for value, name in pairs.items()})
+            for index, text in enumerate(made):
+                code.line(f"made{index}[e] = {text};")
+        for index, value in enumerate(values):
+            if self._lies_in_pairs(value):
+                type, place = GPU_C.type(value.type.dtype), self._results("n")[index]
+                code.line(f"STORE_BOTH({type}, &{place}, made{index});")
+                continue
+            for e in range(2):
+                code.line(f"{self._results(f'(n + {e})')[index]} = made{index}[{e}];")
+
+    def _part(self) -> str:
+        """Where a part of a sum goes."""
+        batch, m, n, _ = self.part.sizes()
+        return f"scratch[(((ptrdiff_t)part * {batch} + b) * {m} + m) * {n} + n]"
+
+    def _needed(self) -> list[Node]:
+        """The nodes of the epilogue."""
+        return needed(list(self.graph.outputs.values()), self.graph, [self.anchor.output])
+
+    def _read(self) -> list[tuple[Value, tuple[str, TensorType, bool]]]:
+        """What they read from memory."""
+        read = {value for node in self._needed() for value in node.inputs}
+        return [one for one in zip(self.graph.inputs, self.operands, strict=False) if one[0] in read]
+
+    def _values(self, total: str, n: str, there: Mapping[Value, str]) -> list[str]:
+        """Compute the results of the element (b, m, n) of the product: their expressions. Some of what is read is
+        `there`."""
+        names = dict(self.body.names)
+        self.body.names[self.anchor.output] = total
+        for value, (name, _, _) in self._read():
+            text = there.get(value, f"{name}[{self._place(value, n)}]")
+            self.code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {text};")
+            self.body.names[value] = f"x{name[2:]}"
+        self.body.compute(self.code, self._needed())
+        made = [self.body.names[value] for value in self.graph.outputs.values()]
+        self.body.names = names
+        return made
+
+    def _results(self, n: str) -> list[str]:
+        """Where they go."""
+        results = self.operands[len(self.graph.inputs) :]
+        values = self.graph.outputs.values()
+        return [f"{name}[{self._place(value, n)}]" for value, (name, _, _) in zip(values, results, strict=False)]
+
+    def _steps(self, value: Value) -> tuple[Mapping[str, int], int]:
+        """How far apart in memory neighbours along each digit are, of what belongs to elements of the product, and
+        where it begins."""
+        strides = broadcast_strides(value.type.shape, self.part.shape)
+        base = sum(start * stride for start, stride in zip(self.part.origin, strides, strict=False))
+        return self.part.steps(strides), base
+
+    def _lies_in_pairs(self, value: Value) -> bool:
+        """Whether what belongs to (b, m, n) and to (b, m, n + 1) lies side by side wherever n is even, the first at a
+        multiple of both's bytes."""
+        (steps, base), last = self._steps(value), self.part.n[-1]
+        others = [step for name, step in steps.items() if name != last.name]
+        return steps.get(last.name) == 1 and not any(number % 2 for number in (last.extent, base, *others))
+
+    def _place(self, value: Value, n: str) -> str:
         """Expression of the offset of what belongs to element (b, m, n) of the product."""
-        part = self.part
-        strides = broadcast_strides(value.type.shape, part.shape)
-        steps = part.steps(strides)
-        base = sum(start * stride for start, stride in zip(part.origin, strides, strict=False))
+        part, (steps, base) = self.part, self._steps(value)
         terms = []
-        for flat, axis in ((b, part.b), (m, part.m), (n, part.n)):
+        for flat, axis in (("b", part.b), ("m", part.m), (n, part.n)):
             for digit, text in zip(axis, digits(flat, [digit.extent for digit in axis]), strict=True):
                 if steps.get(digit.name, 0):
                     terms.append(f"({text}) * {steps[digit.name]}")

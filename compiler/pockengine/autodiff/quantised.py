@@ -6,6 +6,7 @@ reads `dequantize_blocks` of them, stored with the axis that is summed over last
 from __future__ import annotations
 
 import dataclasses
+import math
 import weakref
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,6 +18,7 @@ import numpy as np
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Convolution, Emitter, Rewriting, convolution_of, prune, reads_rows
+from ..ops.fp8 import ALIGNED, MATMUL
 from ..ops.quantised import DEQUANTIZE, BlockFormat, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
 from ..recipe.resolution.channels import Axes, contracted, multiplies, readers
@@ -129,7 +131,8 @@ def with_quantised(model: Graph, frozen: Frozen, scheme: Scheme) -> tuple[Graph,
 def _described(value: Value, use: _Read, frozen: Frozen) -> Quantised:
     """How the weight is stored, its error left open."""
     type = value.type
-    return Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.format, frozen.block, 0.0)
+    block = frozen.block_of(math.prod(use.shape[1:]))
+    return Quantised(value.name, type.dtype.value, type.shape, use.perm, frozen.format, block, 0.0)
 
 
 @dataclass(frozen=True)
@@ -163,15 +166,23 @@ def _codes_of(weight: Array, stored: Quantised, rows: int) -> _Codes:
 
 def _read(e: Emitter, node: Node, pair: tuple[Value, Value], use: _Read, frozen: Frozen) -> Value:
     """The node with its operand decompressed."""
-    attrs = {"format": frozen.format.value, "block": frozen.block}
+    attrs = {"format": frozen.format.value, "block": frozen.block_of(math.prod(use.shape[1:]))}
     if reads_rows(node):
         rows = [e.op("gather", value, node.inputs[1], axis=0) for value in pair]
         return e.op(DEQUANTIZE, *rows, shape=node.output.type.shape, **attrs)
+    if frozen.activations is not None and _multiplies_rows(node, use):
+        return e.op(MATMUL, node.inputs[0], *pair)
     inputs, given = list(node.inputs), dict(node.attrs)
     inputs[use.operand] = e.op(DEQUANTIZE, *pair, shape=use.shape, **attrs)
     if convolution_of(node) is None:
         given["trans_b" if use.operand else "trans_a"] = bool(use.operand)
     return e.op(node.op, *inputs, **given)
+
+
+def _multiplies_rows(node: Node, use: _Read) -> bool:
+    """Whether it is a product of rows with the weight's rows, of which each is a whole number of aligned parts."""
+    product = node.op == "matmul" and use.operand == 1 and not node.attrs["trans_a"]
+    return product and len(use.shape) == node.inputs[0].type.rank == 2 and use.shape[1] % ALIGNED == 0
 
 
 def _chosen(model: Graph, frozen: Frozen, scheme: Scheme) -> dict[Value, list[_Read]]:

@@ -191,7 +191,8 @@ def _type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     columns = math.prod(shape) // max(1, rows)
     wanted = packed_types(rows, columns, format, block)
     flat = (packed.with_shape((rows, packed.shape[-1])), scales.with_shape((rows, scales.shape[-1])))
-    if block not in BLOCKS or flat != wanted or rows * columns != math.prod(shape):
+    whole = block % BLOCKS[0] == 0 and block >= columns
+    if not (block in BLOCKS or whole) or flat != wanted or rows * columns != math.prod(shape):
         raise ModelError(f"{DEQUANTIZE} cannot make {list(shape)} of {packed} and {scales} in blocks of {block}")
     return (TensorType(DType.F32, shape),)
 
@@ -229,6 +230,7 @@ register(
                 (("i8[70,64]", "u16[70,1]"), "int8", 64, (70, 64), _sample_scales(70)),
                 (("u8[9,64]", "u16[9,2]"), "fp8", 32, (9, 50), _sample_scales(18)),
                 (("u8[2,3,64]", "u16[2,3,1]"), "fp8", 64, (2, 3, 64), _sample_scales(6)),
+                (("u8[7,304]", "u16[7,1]"), "fp8", 304, (7, 300), _sample_scales(7)),
             )
         ),
     )

@@ -2,7 +2,7 @@
 
 from .chunks import chunk_rows, chunk_rows_finely
 from .cleanup import cse, fold
-from .decompress import decompress_inside
+from .decompress import decompress_all_inside, decompress_inside
 from .demand import only_demanded
 from .factor import factor_gradients
 from .fuse import fuse, separate
@@ -42,6 +42,7 @@ __all__ = [
     "chunk_rows_finely",
     "compute_while_packing",
     "cse",
+    "decompress_all_inside",
     "decompress_inside",
     "embeddings_to_stream",
     "expand_composites",

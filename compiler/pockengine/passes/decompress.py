@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..ir import Graph, Node, RegionKind, Value
 from ..ops import decompresses, is_kind, prune, widens
 
 
 def decompress_inside(graph: Graph) -> Graph:
-    """Move `dequantize_blocks`, and the widening of 16-bit floats, into every contraction region that reads the result,
-    so that the weight is unpacked block by block and its f32 numbers are in memory for no one.
+    """Move `dequantize_blocks` of a weight, and the widening of 16-bit floats, into every contraction region that reads
+    the result, so that the weight is unpacked block by block and its f32 numbers are in memory for no one.
 
     %d = dequantize_blocks(%q, %s); %y = region(%x, %d) {contraction}   ->   %y = region(%x, %q, %s) {contraction}
     %d = region(%w) {elementwise: cast}; %y = region(%x, %d) {contraction}   ->   %y = region(%x, %w) {contraction}
     """
-    unpacking = {node.output: node for node in map(_unpacks, graph.nodes) if node is not None}
+    params = {*graph.params}
+    return _inside(graph, lambda node: not decompresses(node) or params.issuperset(node.inputs))
+
+
+def decompress_all_inside(graph: Graph) -> Graph:
+    """The same of activations in fewer bits, for kernels that take both operands so."""
+    return _inside(graph, lambda node: True)
+
+
+def _inside(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
+    found = (node for node in map(_unpacks, graph.nodes) if node is not None and wanted(node))
+    unpacking = {node.output: node for node in found}
     if not unpacking:
         return graph
     return prune(graph.with_(nodes=tuple(_absorbed(node, unpacking) for node in graph.nodes)))

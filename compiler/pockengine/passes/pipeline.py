@@ -9,7 +9,7 @@ from ..ir import Graph, render
 from ..ops import composites_of, expand, prune
 from .chunks import chunk_rows, chunk_rows_finely, chunk_rows_widely
 from .cleanup import cse, fold
-from .decompress import decompress_inside
+from .decompress import decompress_all_inside, decompress_inside
 from .demand import only_demanded
 from .factor import factor_gradients
 from .fuse import fuse, fuse_apart, separate
@@ -208,6 +208,12 @@ _FUSING: tuple[Pass[Context], ...] = (
 
 _ELSEWHERE: tuple[Pass[Context], ...] = (
     Pass("chunk_rows_widely", alone(chunk_rows_widely), "the same with larger chunks", PRIMITIVES),
+    Pass(
+        "decompress_all_inside",
+        alone(decompress_all_inside),
+        "the same of activations in fewer bits",
+        (Form.REGIONS,),
+    ),
     Pass(
         "move_inside",
         alone(move_inside),

@@ -20,27 +20,50 @@ def _weights(value: object, where: str) -> str:
     return value
 
 
-def _block(value: object, where: str) -> int:
+ROW = "row"
+"""The block of all numbers that are summed over together."""
+_ALIGNED = 16
+
+
+def _block(value: object, where: str) -> int | str:
+    if value == ROW:
+        return ROW
+    if isinstance(value, str):
+        raise RecipeError(f"{where} must be {ROW} or one of {', '.join(map(str, BLOCKS))}, not {value}")
     block = as_count(value, where)
     if block not in BLOCKS:
-        raise RecipeError(f"{where} must be one of {', '.join(map(str, BLOCKS))}, not {block}")
+        raise RecipeError(f"{where} must be {ROW} or one of {', '.join(map(str, BLOCKS))}, not {block}")
     return block
+
+
+def _activations(value: object, where: str) -> str:
+    if value != BlockFormat.FP8:
+        raise RecipeError(f"{where} must be {BlockFormat.FP8} where it is given, not {describe(value)}")
+    return str(value)
 
 
 @dataclass(frozen=True)
 class Frozen:
     """
-    weights  `int8`, `int4` or `fp8`
-    block    numbers that share a scale, along the axis that is summed over
-    params   globs over names of weights or of their modules; none: every large weight of a product or convolution"""
+    weights      `int8`, `int4` or `fp8`
+    block        numbers that share a scale, along the axis that is summed over; or `row`: all of them
+    activations  what weights in `fp8` are multiplied with in the forward part: as it is, or `fp8`, rounded, with a
+                 scale for each row
+    params       globs over names of weights or of their modules; none: every large weight of a product or
+                 convolution"""
 
     weights: str = key(_weights)
-    block: int = key(_block, 32)
+    block: int | str = key(_block, 32)
+    activations: str | None = key(_activations, None, always=False)
     params: tuple[str, ...] = key(as_texts, (), always=False)
 
     @property
     def format(self) -> BlockFormat:
         return BlockFormat(self.weights)
+
+    def block_of(self, columns: int) -> int:
+        """Numbers that share a scale, where so many are summed over."""
+        return -(-columns // _ALIGNED) * _ALIGNED if isinstance(self.block, str) else self.block
 
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form."""
@@ -56,4 +79,15 @@ def frozen_of(value: object) -> Frozen:
     fields = read_keys(Frozen, value, "frozen")
     if "weights" not in fields:
         raise RecipeError(f"frozen has no 'weights': say {_WEIGHTS}")
-    return Frozen(**fields)
+    if "activations" in fields:
+        fields.setdefault("block", ROW)
+    return _checked(Frozen(**fields))
+
+
+def _checked(frozen: Frozen) -> Frozen:
+    """What does not go together is refused."""
+    if frozen.block == ROW and frozen.format is BlockFormat.INT4:
+        raise RecipeError(f"frozen.block cannot be {ROW} for int4: four bits are too few for one scale; leave it out")
+    if frozen.activations is not None and (frozen.format is not BlockFormat.FP8 or frozen.block != ROW):
+        raise RecipeError(f"frozen.activations needs weights: fp8 and block: {ROW}, which is its default")
+    return frozen

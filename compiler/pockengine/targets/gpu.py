@@ -57,13 +57,20 @@ class Gpu:
         return float(self.multiprocessors * self.f32_per_cycle)
 
     def matrix_flops_per_cycle(self, compute: str) -> float:
-        """What all its matrix units compute in a cycle: half of it in tf32, whose numbers are twice as long."""
-        return self.multiprocessors * self.bf16_per_cycle / (2 if compute == "tf32" else 1)
+        """What all its matrix units compute in a cycle: half of it in tf32, whose numbers are twice as long, and twice
+        in e4m3."""
+        return self.multiprocessors * self.bf16_per_cycle * {"tf32": 0.5, "e4m3": 2.0}.get(compute, 1.0)
 
     @property
     def has_matrix_units(self) -> bool:
         """Whether it multiplies matrices of bf16, f16 and tf32: GPUs of NVIDIA's from compute capability 8.0 on."""
         return self.arch.startswith("sm_")
+
+    @property
+    def has_fp8_units(self) -> bool:
+        """Whether they multiply 8-bit floats, too: from compute capability 8.9 on."""
+        found = re.fullmatch(r"sm_(\d+)a?", self.arch)
+        return found is not None and int(found[1]) >= 89
 
     @property
     def has_warpgroup_units(self) -> bool:

@@ -214,9 +214,10 @@ static __device__ void MBARRIER_WAIT(uint64_t *b, int parity)
 def prelude(text: str) -> str:
     """The words that a kernel's text has."""
     wanted = sorted(set(re.findall(r"\bWGMMA_([A-Z0-9]+)_(\d+)\b", text)))
+    eights = 'MMA(MMA_E4M3, "m16n8k32.row.col.f32.e4m3.e4m3.f32")\n' if "MMA_E4M3(" in text else ""
     groups = (WARPGROUPS if wanted else "") + "".join(_wgmma(format, int(n)) for format, n in wanted)
     engine = ENGINE + "".join(map(_tensor_copy, range(2, 6))) if "TENSOR_COPY" in text else ""
-    return PRELUDE + groups + engine
+    return PRELUDE + eights + groups + engine
 
 
 def _tensor_copy(rank: int) -> str:
@@ -234,17 +235,18 @@ static __device__ void tensor_copy(void *to, const tensor_map *map, uint64_t *fu
 
 
 def _wgmma(format: str, columns: int) -> str:
-    """A product of 64 rows and so many columns."""
+    """A product of 64 rows and so many columns: of 32 bytes along k, where tiles of 16-bit floats may lie across."""
     count, type = columns // 2, format.lower()
     sums, bound = ", ".join(f"%{i}" for i in range(count)), ", ".join(f'"+f"(s[{i}])' for i in range(count))
     left, right, ta, tb = (f"%{count + i}" for i in range(4))
+    terms, across, given = (32, "", "") if format == "E4M3" else (16, f", {ta}, {tb}", ', "n"(ta), "n"(tb)')
     return f"""\
 template <int ta, int tb>
 static __device__ __forceinline__ void wgmma_{type}_{columns}(float *s, uint64_t a, uint64_t b)
 {{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{type}.{type} "
-                 "{{{sums}}}, {left}, {right}, 1, 1, 1, {ta}, {tb};"
-                 : {bound} : "l"(a), "l"(b), "n"(ta), "n"(tb) : "memory");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.f32.{type}.{type} "
+                 "{{{sums}}}, {left}, {right}, 1, 1, 1{across};"
+                 : {bound} : "l"(a), "l"(b){given} : "memory");
 }}
 #define WGMMA_{format}_{columns}(s, a, b, ta, tb) wgmma_{type}_{columns}<ta, tb>(s, a, b)
 """

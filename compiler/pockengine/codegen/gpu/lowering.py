@@ -36,7 +36,9 @@ BARE: Mapping[str, Callable[[Node], Lowered]] = {
 }
 """Operators that never stand in a region."""
 
-_INSTEAD = {"fuse": "fuse_apart", "chunk_rows": "chunk_rows_widely"}
+_INSTEAD = {
+    "fuse": "fuse_apart", "chunk_rows": "chunk_rows_widely", "decompress_inside": "decompress_all_inside",
+}  # fmt: skip
 _LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing")
 
 
@@ -170,7 +172,7 @@ class Lowering:
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
         """Cycles of the target's GPU, as `call_cycles` tells them."""
         gpu = gpu_of(target)
-        return sum(call_cycles(call, matrix.is_of_units(call.kernel), target.compute, gpu) for call in lowered.calls)
+        return sum(call_cycles(call, matrix.units_of(call.kernel, target.compute), gpu) for call in lowered.calls)
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """There is one lowering."""

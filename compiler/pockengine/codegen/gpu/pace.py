@@ -37,11 +37,11 @@ def start_cycles(gpu: Gpu) -> float:
     return START_SECONDS * gpu.clock_mhz * 1e6
 
 
-def call_cycles(call: Call, matrix_units: bool, compute: str, gpu: Gpu) -> float:
-    """A roofline: arithmetic on the units that it uses, and the memory's bandwidth. The multiprocessor with the most
-    blocks is waited for; so is memory, as often as the threads do."""
+def call_cycles(call: Call, units: str | None, gpu: Gpu) -> float:
+    """A roofline: arithmetic on the units that it uses (`units`: the format of matrix units), and the memory's
+    bandwidth. The multiprocessor with the most blocks is waited for; so is memory, as often as the threads do."""
     assert isinstance(call.launch, Grid)
-    rate = gpu.matrix_flops_per_cycle(compute) if matrix_units else gpu.flops_per_cycle
+    rate = gpu.flops_per_cycle if units is None else gpu.matrix_flops_per_cycle(units)
     pieces = max(call.launch.blocks, call.launch.pieces)
     most = busiest(pieces, gpu)
     idle = most * gpu.multiprocessors / max(1, pieces)

@@ -16,7 +16,7 @@ from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
 from pockengine.codegen.gpu.attention.plain.tiles import SHARED_BYTES
 from pockengine.codegen.gpu.attention.units.shapes import PIECE
-from pockengine.codegen.gpu.contraction.matrix import is_of_units
+from pockengine.codegen.gpu.contraction.matrix import units_of
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.compile import compile
 from pockengine.compile.planned import Planned
@@ -69,7 +69,7 @@ def test_matrix_units_are_near_the_reference(compute: str, near: float, tmp_path
     library = EmulatedLibrary(
         tmp_path, chosen, get("host"), 1, ("-O1",), lambda node, _, threads: lower(node, target, threads), "cuda"
     )
-    assert all(is_of_units(call.kernel) for call in _products(library.lowered))
+    assert all(units_of(call.kernel, "bf16") for call in _products(library.lowered))
     for index, case in enumerate(chosen):
         compare(case, library.run(index, 1), compute, near, near)
 
@@ -108,7 +108,9 @@ def test_what_is_stored_in_16_bits_is_copied_as_it_is(dtype: DType, near: float,
         tmp_path, chosen, get("host"), 1, ("-O1",), lambda node, _, threads: lower(node, target, threads), "cuda"
     )
     for call in _products(library.lowered):
-        assert is_of_units(call.kernel) and "COPY(16" in call.kernel.source and "SAME_BITS" not in call.kernel.source
+        assert (
+            units_of(call.kernel, "bf16") and "COPY(16" in call.kernel.source and "SAME_BITS" not in call.kernel.source
+        )
     for index, case in enumerate(chosen):
         compare(case, library.run(index, 1), "", near, near)
 

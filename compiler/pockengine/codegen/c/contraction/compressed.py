@@ -55,10 +55,15 @@ def unpack(layout: Blocks) -> str:
         with code.block("if (start >= c0 && end <= c1)"):
             code.line("unpack_block(from, scale, out + (start - c0));")
         with code.block("else"):
-            code.line(f"float whole[{block}];")
-            code.line("unpack_block(from, scale, whole);")
-            with code.block("for (ptrdiff_t c = start < c0 ? c0 : start; c < end && c < c1; ++c)"):
-                code.line("out[c - c0] = whole[c - start];")
+            each = "for (ptrdiff_t c = start < c0 ? c0 : start; c < end && c < c1; ++c)"
+            if layout.format is BlockFormat.INT4:
+                code.line(f"float whole[{block}];")
+                code.line("unpack_block(from, scale, whole);")
+                with code.block(each):
+                    code.line("out[c - c0] = whole[c - start];")
+            else:
+                with code.block(each):
+                    code.line(f"out[c - c0] = {layout.number('from[c - start]')} * scale;")
     return code.text()
 
 

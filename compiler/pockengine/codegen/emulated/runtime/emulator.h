@@ -29,7 +29,7 @@ void pock_meet_warp(void);
 /* A GPU's matrix units, for kernels in which all threads of a block multiply at the same place: rounding to nearest (of tf32,
  * halves away from zero), and sums in f32. The words are those of codegen/gpu/contraction/matrix.py. A fragment whose rows do
  * not begin at multiples of 16 bytes ends the process. */
-enum { POCK_MATRIX_BF16, POCK_MATRIX_F16, POCK_MATRIX_TF32 };
+enum { POCK_MATRIX_BF16, POCK_MATRIX_F16, POCK_MATRIX_TF32, POCK_MATRIX_E4M3 };
 uint32_t pock_pack_bf16(float low, float high);
 uint32_t pock_pack_f16(float low, float high);
 uint32_t pock_tf32(float number);
@@ -42,8 +42,8 @@ void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int
  * process ends. */
 void pock_copy_both(void *to, const void *from, const void *aligned, size_t bytes);
 
-/* Half of a word of two such numbers. */
-float pock_half_of(uint32_t word, int high, int format);
+/* The number of these bits, of 8 or 16. */
+float pock_number_of(uint32_t bits, int format);
 
 /* Matrix units that read shared memory by themselves: the words are those of codegen/gpu/contraction/groups.py. They multiply as
  * late as they may: when a thread waits for them. A tile that was not made visible, or does not lie as it must, ends the

@@ -6,7 +6,7 @@
 
 #define MOST_THREADS 1024
 #define MOST_BEGUN 64
-#define TERMS 16
+#define MOST_TERMS 32
 #define SWIZZLE_128 1ull
 #define LINES 1024 /* bytes after which pieces lie in the same order again */
 
@@ -65,16 +65,18 @@ void pock_group_begin(void) {
 /* A number of a tile: row or column `x`, term `k`. */
 static float number(uint64_t tile, int across, int x, int k, int format) {
     uint64_t first = (tile & 0x3FFF) << 4, further = (tile >> 16 & 0x3FFF) << 4, on = (tile >> 32 & 0x3FFF) << 4;
+    int itemsize = format == POCK_MATRIX_E4M3 ? 1 : 2;
     uint64_t address = across ? first + (uint64_t)(x / 64) * further + (uint64_t)(k / 8) * on + (uint64_t)(k % 8 * 128 + x % 64 * 2)
-                              : first + (uint64_t)(x / 8) * on + (uint64_t)(x % 8 * 128 + k * 2);
+                              : first + (uint64_t)(x / 8) * on + (uint64_t)(x % 8 * 128 + k * itemsize);
     address ^= (address >> 7 & 7) << 4;
-    const uint16_t *at = (const uint16_t *)(const void *)(window() + address);
-    return pock_half_of(*at, 0, format);
+    const unsigned char *at = (const unsigned char *)window() + address;
+    return pock_number_of(itemsize == 1 ? at[0] : at[0] | (uint32_t)at[1] << 8, format);
 }
 
 void pock_group_multiply(float *sums, uint64_t left, uint64_t right, int left_across, int right_across, int columns, int format) {
     begun *own = mine();
     check(own->ready && own->count < MOST_BEGUN, "sums are not ready, or a thread has begun too many products");
+    check(format != POCK_MATRIX_E4M3 || !(left_across || right_across), "tiles of 8-bit floats lie along k");
     own->products[own->count].sums = sums;
     own->products[own->count].left = left;
     own->products[own->count].right = right;
@@ -94,14 +96,15 @@ void pock_group_begun(void) {
 /* The thread's part of the oldest product. */
 static void multiply(const begun *own, int which) {
     int row = pock_thread % 128 / 32 * 16 + pock_thread % 32 / 4, t = pock_thread % 4, format = own->products[which].format;
-    float left[2][TERMS];
-    for (int i = 0; i < 2 * TERMS; i++) {
-        left[i / TERMS][i % TERMS] =
-            number(own->products[which].left, own->products[which].left_across, row + i / TERMS * 8, i % TERMS, format);
+    int terms = format == POCK_MATRIX_E4M3 ? 32 : 16;
+    float left[2][MOST_TERMS];
+    for (int i = 0; i < 2 * terms; i++) {
+        left[i / terms][i % terms] =
+            number(own->products[which].left, own->products[which].left_across, row + i / terms * 8, i % terms, format);
     }
     for (int column = 0; column < own->products[which].columns; column += 8) {
         for (int i = 0; i < 2; i++) {
-            for (int k = 0; k < TERMS; k++) {
+            for (int k = 0; k < terms; k++) {
                 float right = number(own->products[which].right, own->products[which].right_across, column + 2 * t + i, k, format);
                 own->products[which].sums[column / 2 + i] += left[0][k] * right;
                 own->products[which].sums[column / 2 + 2 + i] += left[1][k] * right;

@@ -50,8 +50,18 @@ uint32_t pock_tf32(float number) {
     return number != number ? 0x7FFFE000 : (bits_of(number) + 0x1000) & 0xFFFFE000;
 }
 
-float pock_half_of(uint32_t word, int high, int format) {
-    uint32_t bits = high ? word >> 16 : word & 0xFFFF;
+/* Of 4 bits of exponent and 3 of mantissa. */
+static float e4m3(uint32_t code) {
+    int exponent = (int)(code >> 3 & 15), mantissa = (int)(code & 7);
+    float magnitude = exponent ? ldexpf(1.0f + (float)mantissa / 8, exponent - 7) : ldexpf((float)mantissa, -9);
+    magnitude = (code & 127) == 127 ? NAN : magnitude;
+    return code & 128 ? -magnitude : magnitude;
+}
+
+float pock_number_of(uint32_t bits, int format) {
+    if (format == POCK_MATRIX_E4M3) {
+        return e4m3(bits);
+    }
     if (format == POCK_MATRIX_BF16) {
         return number_of(bits << 16);
     }
@@ -62,9 +72,16 @@ float pock_half_of(uint32_t word, int high, int format) {
 }
 
 static float product(uint32_t left, uint32_t right, int format) {
-    return format == POCK_MATRIX_TF32
-               ? number_of(left) * number_of(right)
-               : pock_half_of(left, 0, format) * pock_half_of(right, 0, format) + pock_half_of(left, 1, format) * pock_half_of(right, 1, format);
+    if (format == POCK_MATRIX_TF32) {
+        return number_of(left) * number_of(right);
+    }
+    int bits = format == POCK_MATRIX_E4M3 ? 8 : 16;
+    uint32_t mask = (1u << bits) - 1;
+    float sum = 0;
+    for (int at = 0; at < 32; at += bits) {
+        sum += pock_number_of(left >> at & mask, format) * pock_number_of(right >> at & mask, format);
+    }
+    return sum;
 }
 
 static void check_rows(const void *first, int pitch_bytes) {

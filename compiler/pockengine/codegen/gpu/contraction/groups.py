@@ -2,9 +2,9 @@
 
 128 threads (a warpgroup) multiply 64 rows and up to 256 columns together (`wgmma`, PTX ISA 8.7, "Asynchronous
 warpgroup level matrix multiply-accumulate"), while they go on: here they begin to copy later tiles. Both operands lie
-in memory as they are multiplied (rings.py), and 16 bytes of them side by side. Tiles are 64 terms deep and lie in lines
-of 128 bytes, along k or across it, whose pieces of 16 bytes change places from line to line ("128-byte swizzling"): so
-they are written and read from all banks.
+in memory as they are multiplied (rings.py), and 16 bytes of them side by side. Tiles lie in lines of 128 bytes, along k
+or across it, whose pieces of 16 bytes change places from line to line ("128-byte swizzling"): so they are written and
+read from all banks. They are 64 terms deep, of 8-bit floats 128, which lie along k.
 These words of GPU-C are only for languages that have such units:
 
     POOL_LINES                 POOL from a multiple of 1024 on, which takes up to 1024 bytes more
@@ -16,7 +16,7 @@ These words of GPU-C are only for languages that have such units:
     WGMMA_BF16_256(s, a, b, ta, tb)
                                begins to add to its sums `s` (4 of each 16 x 8 piece of its warp's 16 rows) the products
                                of 64 rows of tile `a` and 256 columns of tile `b`, of 16 terms; `ta`, `tb`: they lie
-                               across k. WGMMA_F16_256, WGMMA_BF16_128, … likewise
+                               across k. WGMMA_F16_256, WGMMA_BF16_128, … likewise, WGMMA_E4M3_256 of 32 terms
     WGMMA_BEGUN                those that the warpgroup has begun since the last time are a group
     WGMMA_WAIT(n)              until at most n of its groups are on their way"""
 
@@ -30,16 +30,16 @@ from ....targets import Gpu
 from ..pace import CACHE_BYTES, LATENCY, Pace
 from .matrix import Shape, begin, results
 from .rings import SIDES
-from .straight import along_k, is_multiplied_as_stored
+from .straight import E4M3, along_k, is_multiplied_as_stored, numbers_of
 from .streamed import Side
 from .writer import Writer
 
-DEEP = 64
-"""Numbers along k of a tile: a line of 128 bytes."""
-LINE, LINES = 128, 8
-"""Bytes of a line, and lines until pieces lie as in the first."""
-TERMS = 16
-"""Of one instruction."""
+LINE, LINES, PIECE = 128, 8, 16
+"""Bytes of a line, lines until pieces lie as in the first, and bytes of a piece."""
+ACROSS = 64
+"""Columns of a line that lies across k."""
+TERMS_BYTES = 32
+"""Along k of one instruction."""
 GROUP = 128
 """Threads that multiply together."""
 SHARED_CYCLE = 128
@@ -66,11 +66,12 @@ class GroupShape(Shape):
 
     def group_pace(self, compute: str, gpu: Gpu) -> Pace:
         """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
-        flops = 2 * self.rows * self.columns * DEEP / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
+        deep = deep_of(compute)
+        flops = 2 * self.rows * self.columns * deep / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
         read = (self.rows + self.columns) * LINE / CACHE_BYTES
         shared = (self.rows + self.threads // GROUP * self.columns) * LINE / SHARED_CYCLE
         resident = max(1, gpu.block_shared_bytes // self.nbytes)
-        return Pace(DEEP, max(flops, read, shared), LATENCY / (self.stages_kept - 2), resident)
+        return Pace(deep, max(flops, read, shared), LATENCY / (self.stages_kept - 2), resident)
 
 
 SHAPES = GroupShape(8, 1, 1, 32), GroupShape(8, 1, 1, 16, 3), GroupShape(4, 1, 1, 16), GroupShape(4, 1, 1, 8)
@@ -85,43 +86,50 @@ class Lined(Side):
     def place(self) -> str:
         """See Side: bytes of a tile."""
         if self.by_k:
-            return f"[x * {LINE} + (kk / 8 ^ x % {LINES}) * 16]"
-        return f"[x / 64 * {DEEP * LINE} + kk * {LINE} + (x % 64 / 8 ^ kk % {LINES}) * 16]"
+            return f"[x * {LINE} + (kk / {PIECE // self.itemsize} ^ x % {LINES}) * {PIECE}]"
+        return f"[x / {ACROSS} * {self.deep * LINE} + kk * {LINE} + (x % {ACROSS} / 8 ^ kk % {LINES}) * {PIECE}]"
+
+
+def deep_of(compute: str) -> int:
+    """Numbers along k of a tile: a line of them."""
+    return LINE * numbers_of(compute) // 4
 
 
 def shapes(writer: Writer, compute: str, gpu: Gpu) -> Iterable[GroupShape]:
     """What a block may make; nothing where a GPU has no such units, or an operand cannot be copied in pieces of 16
     bytes."""
-    suits = gpu.has_warpgroup_units and compute in ("bf16", "f16")
-    both = suits and all(is_multiplied_as_stored(writer, name, compute) and _copies(writer, name) for name in SIDES)
-    return SHAPES if both else ()
+    suits = gpu.has_warpgroup_units and compute in ("bf16", "f16", E4M3)
+    both = all(is_multiplied_as_stored(writer, name, compute) and _copies(writer, name, compute) for name in SIDES)
+    return SHAPES if suits and both else ()
 
 
-def _copies(writer: Writer, name: str) -> bool:
-    return _side(writer, name, GROUP).vector(writer) * 2 == 16
+def _copies(writer: Writer, name: str, compute: str) -> bool:
+    side = _side(writer, name, GROUP, compute)
+    return side.vector(writer) * side.itemsize == PIECE
 
 
-def _side(writer: Writer, name: str, width: int) -> Lined:
-    return Lined(name, width, DEEP, along_k(writer, name), itemsize=2)
+def _side(writer: Writer, name: str, width: int, compute: str) -> Lined:
+    return Lined(name, width, deep_of(compute), along_k(writer, name), itemsize=4 // numbers_of(compute))
 
 
 def tiled(writer: Writer, shape: GroupShape, compute: str) -> Kernel:
     """While tiles are multiplied, the next ones are copied."""
-    code, stages, sides = writer.code, shape.stages_kept, sides_of(writer, shape)
+    code, stages, sides = writer.code, shape.stages_kept, sides_of(writer, shape, compute)
+    deep = deep_of(compute)
     with begin(writer, shape):
         declare(writer, sides, stages)
         code.line(f"float sums[1][{shape.n}][4] = {{{{{{0}}}}}};")
         with code.loop("ahead", stages - 2):
-            code.line(f"const ptrdiff_t k0 = first + ahead * {DEEP};")
+            code.line(f"const ptrdiff_t k0 = first + ahead * {deep};")
             code.line("const int into = (int)ahead;")
             _load(writer, sides, shape)
         code.line("int stage = 0;")
-        with code.loop("step", "end", "first", DEEP):
+        with code.loop("step", "end", "first", deep):
             code.line(f"COPIES_WAIT({stages - 3});")
             code.line("COPIES_SEEN;")
             code.line("BARRIER;")
             multiply(writer, sides, shape, compute)
-            code.line(f"const ptrdiff_t k0 = step + {(stages - 2) * DEEP};")
+            code.line(f"const ptrdiff_t k0 = step + {(stages - 2) * deep};")
             code.line(f"const int into = (stage + {stages - 2}) % {stages};")
             _load(writer, sides, shape)
             code.line("WGMMA_WAIT(1);")
@@ -131,9 +139,9 @@ def tiled(writer: Writer, shape: GroupShape, compute: str) -> Kernel:
     return writer.kernel(f"{compute}_groups", shape.nbytes)
 
 
-def sides_of(writer: Writer, shape: Shape) -> list[Lined]:
+def sides_of(writer: Writer, shape: Shape, compute: str) -> list[Lined]:
     """The tiles of both operands."""
-    return [_side(writer, name, shape.widths[name]) for name in SIDES]
+    return [_side(writer, name, shape.widths[name], compute) for name in SIDES]
 
 
 def declare(writer: Writer, sides: Iterable[Side], stages: int) -> int:
@@ -154,17 +162,17 @@ def _load(writer: Writer, sides: Iterable[Side], shape: Shape) -> None:
     writer.code.line("COPIES_BEGUN;")
 
 
-def multiply(writer: Writer, sides: Iterable[Side], shape: Shape, compute: str) -> None:
+def multiply(writer: Writer, sides: Iterable[Lined], shape: Shape, compute: str) -> None:
     """Begin to multiply the tiles `stage`."""
     code, across = writer.code, [int(not side.by_k) for side in sides]
     code.line("WGMMA_BEGIN;")
     code.line("#pragma unroll")
-    with code.block(f"for (int kk = 0; kk < {DEEP // TERMS}; ++kk)"):
+    with code.block(f"for (int kk = 0; kk < {LINE // TERMS_BYTES}; ++kk)"):
         for side in sides:
             row = f" + THREAD / {GROUP} * {64 * LINE}" if side.name == SIDES[0] else ""
-            on = TERMS * 2 if side.by_k else TERMS * LINE
+            on = TERMS_BYTES if side.by_k else TERMS_BYTES // side.itemsize * LINE
             first = f"{side.name}_tile[stage]{row} + kk * {on}"
-            further = 16 if side.by_k else DEEP * LINE
+            further = PIECE if side.by_k else side.deep * LINE
             code.line(f"const uint64_t {side.name} = TILE({first}, {further}, {LINE * LINES});")
         word = f"WGMMA_{compute.upper()}_{shape.columns}"
         code.line(f"{word}(&sums[0][0][0], left, right, {across[0]}, {across[1]});")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -21,6 +21,7 @@ from ..pace import LATENCY, Cut, Pace, cuts, gpu_of
 from ..source import THREADS, blocks_of
 from . import groups, matrix, specialised, streamed, thin, tiled
 from .rings import can_be_copied
+from .straight import E4M3
 from .sums import sums
 from .writer import Writer, multiplied, unpacked
 
@@ -60,7 +61,8 @@ class Products:
 class _Way:
     """A template that makes a product, with its blocks, where sums are whole, and threads of one.
 
-    by_turns  blocks make several of the pieces that others have a block for each of"""
+    by_turns  blocks make several of the pieces that others have a block for each of
+    of_codes  it multiplies codes"""
 
     name: str
     made: Callable[[Writer], Kernel]
@@ -69,6 +71,7 @@ class _Way:
     pace: Pace
     on_units: bool = False
     by_turns: bool = False
+    of_codes: bool = False
 
     def grid(self, parts: int, trips: int, gpu: Gpu) -> Grid:
         """How it is started, where sums are cut in parts."""
@@ -137,13 +140,17 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
 
 
 def rounds(node: Node, target: Target) -> DType | None:
-    """The 16-bit format in which matrix units multiply a contraction region's operands; None where they do not."""
+    """The 16-bit format in which matrix units multiply a contraction region's operands; None where they do not, and
+    where those are 8-bit floats."""
     if node.region_kind is not RegionKind.CONTRACTION or target.compute not in ("bf16", "f16"):
         return None
     anchor = anchor_of(node)
     parts = contractions_of(anchor)
     suited = all(min(part.sizes()[1:3]) >= thin.LEAST and matrix.suits(part) for part in parts)
-    return DType(target.compute) if suited and anchor.output.type.dtype is DType.F32 else None
+    if not suited or anchor.output.type.dtype is not DType.F32:
+        return None
+    writers = (Writer(node, anchor, part, Cut(1, 1, 0.0)) for part in parts)
+    return None if any(any(_on_codes(writer, gpu_of(target))) for writer in writers) else DType(target.compute)
 
 
 def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gpu) -> tuple[list[Call], int]:
@@ -151,7 +158,7 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     way, best = option
     anchor = anchor_of(node)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
-    made = way.made(Writer(node, anchor, part, best))
+    made = way.made(Writer(node, anchor, part, best, way.of_codes))
     trips = round(-(-min(k, best.terms) // way.pace.deep) * way.pace.latency / LATENCY)
     operands, grid = (*node.inputs, *node.outputs), way.grid(best.parts, max(1, trips), gpu)
     flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
@@ -162,7 +169,7 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     last = Grid(blocks_of(batch * m * n), THREADS)
     return [
         Call(made, operands, True, grid, flops, int(read * share) + scratch),
-        Call(sums(Writer(node, anchor, part, best)), operands, True, last, scratch // itemsize,
+        Call(sums(Writer(node, anchor, part, best, way.of_codes)), operands, True, last, scratch // itemsize,
              scratch + nbytes - int(read * share)),
     ], scratch  # fmt: skip
 
@@ -177,24 +184,39 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
         writer = Writer(node, anchor, part, Cut(1, k, 0.0))
-        for role in specialised.shapes(writer, compute, gpu):
-            made = partial(specialised.tiled, shape=role, compute=compute, gpu=gpu)
-            count, pace = batch * role.blocks(m, n), role.group_pace(compute, gpu)
-            yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, True)
-        for group in groups.shapes(writer, compute, gpu):
-            made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)
-            yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), True)
-        rings = gpu.copies_apart and can_be_copied(writer, compute)
-        for shape in matrix.shapes(rings, compute, gpu):
-            pace = shape.pace(compute, gpu, rings, sizes)
-            made = partial(matrix.tiled, shape=shape, compute=compute, gpu=gpu)
-            yield _Way(f"{shape.name} {compute}", made, batch * shape.blocks(m, n), shape.threads, pace, True)
+        ways = list(_on_codes(writer, gpu))
+        yield from ways or _on_units(writer, compute, gpu, sizes)
         return
     streams = gpu.copies_apart and streamed.suits(node, anchor)
     for tile in tiled.TILES:
         pace = tile.pace(gpu, streams, sizes)
         made = partial(tiled.tiled, tile=tile, streams=streams)
         yield _Way(tile.name, made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)
+
+
+def _on_codes(writer: Writer, gpu: Gpu) -> Iterator[_Way]:
+    """The ways of matrix units that multiply 8-bit floats, if both operands are such."""
+    if gpu.has_fp8_units and can_be_copied(writer, E4M3):
+        yield from (replace(way, of_codes=True) for way in _on_units(writer, E4M3, gpu, (1.0, 1.0)))
+
+
+def _on_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float]) -> Iterator[_Way]:
+    """Those of matrix units; `sizes`: see _size."""
+    batch, m, n, _ = writer.part.sizes()
+    for role in specialised.shapes(writer, compute, gpu):
+        made = partial(specialised.tiled, shape=role, compute=compute, gpu=gpu)
+        count, pace = batch * role.blocks(m, n), role.group_pace(compute, gpu)
+        yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, True)
+    for group in groups.shapes(writer, compute, gpu):
+        made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)
+        yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), True)
+    if compute == E4M3 and gpu.has_warpgroup_units:
+        return  # which a warp alone can only multiply as 16-bit floats
+    rings = gpu.copies_apart and can_be_copied(writer, compute)
+    for shape in matrix.shapes(rings, compute, gpu):
+        pace = shape.pace(compute, gpu, rings, sizes)
+        made = partial(matrix.tiled, shape=shape, compute=compute, gpu=gpu)
+        yield _Way(f"{shape.name} {compute}", made, batch * shape.blocks(m, n), shape.threads, pace, True)
 
 
 def _size(node: Node, access: Access) -> float:

@@ -1,4 +1,4 @@
-"""Products on a GPU's matrix units: 16-bit floats or tf32, added up in f32.
+"""Products on a GPU's matrix units: 16-bit floats, tf32 or 8-bit floats, added up in f32.
 
 32 threads (a warp) multiply pieces of 16 x 8 results together (`mma.sync`, PTX ISA 8.7, "Matrix fragments for
 mma.m16n8k16" and "mma.m16n8k8"). Operands come from memory as f32 and are rounded on their way to shared memory, where
@@ -9,8 +9,8 @@ form rings: the next ones are on their way while one is multiplied.
 These words of GPU-C are only for languages that have such units:
 
     TF32(a)           an f32 as the word of a tf32
-    MMA_BF16(s, l, r) adds to the thread's four sums `s` what its warp's words `l` (4) and `r` (2) make; MMA_F16 and
-                      MMA_TF32 likewise
+    MMA_BF16(s, l, r) adds to the thread's four sums `s` what its warp's words `l` (4) and `r` (2) make; MMA_F16,
+                      MMA_TF32 and MMA_E4M3 likewise
     FRAGMENT(w, first, pitch)
                       the thread's four words `w` of a piece of 16 rows x 8 words in shared memory, whose rows begin
                       `pitch` words apart at multiples of 16 bytes (`ldmatrix`, PTX ISA 8.7): of rows t / 4 and
@@ -34,14 +34,11 @@ from ...common.index_maps import Contraction, inside
 from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
 from . import straight
 from .rings import SIDES, Loads, Ring, Tile, pitch_of, rings_of, words_of
+from .straight import PITCH, WORDS, numbers_of
 from .streamed import Side, goes_along_k, stages_for, steps
 from .writer import Writer, guarded
 
 FORMATS = ("bf16", "f16", "tf32")
-WORDS = straight.DEPTH // 2
-"""Along k that a tile in shared memory is deep: 32 numbers of 16 bits."""
-PITCH = WORDS + 4
-"""Words from one row of a tile to the next: the 32 threads of a warp read from 32 banks."""
 LEAST = 16
 """Rows, columns and products below which matrix units have little to do."""
 
@@ -90,7 +87,7 @@ class Shape:
         """Of a block: the slowest of arithmetic, of reading operands, whose numbers have `sizes` in bytes, and of
         reading the tiles in shared memory."""
         words, warps = words_of(compute) if rings else WORDS, self.threads // WARP
-        deep = words * _numbers(compute)
+        deep = words * numbers_of(compute)
         rate = gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors
         flops = 2 * self.rows * self.columns * deep / rate / (SYNC_SHARE if gpu.has_warpgroup_units else 1)
         read = (self.rows * sizes[0] + self.columns * sizes[1]) * deep / CACHE_BYTES
@@ -125,9 +122,12 @@ def suits(part: Contraction) -> bool:
     return min(m, n, k) >= LEAST
 
 
-def is_of_units(kernel: Kernel) -> bool:
-    """Whether it multiplies on matrix units."""
-    return "MMA_" in kernel.source
+def units_of(kernel: Kernel, compute: str) -> str | None:
+    """The format in which it multiplies on matrix units, of a step that does so in `compute`; None where it does
+    not."""
+    if "MMA_" not in kernel.source:
+        return None
+    return straight.E4M3 if "MMA_E4M3" in kernel.source else compute
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def _byrings_of(writer: Writer, shape: Shape, compute: str, rings: Sequence[Ring
             ring.side.load(writer, shape.threads)
 
     def multiply() -> None:
-        words = rings[0].side.deep // _numbers(compute)
+        words = rings[0].side.deep // numbers_of(compute)
         _multiply(writer, shape, compute, words, {ring.side.name: ring.load for ring in rings})
 
     steps(writer.code, rings[0].side.deep, rings[0].stages, load, multiply)
@@ -206,7 +206,7 @@ def _byrings_of(writer: Writer, shape: Shape, compute: str, rings: Sequence[Ring
 
 def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, Side]) -> None:
     """While a tile is multiplied, the words of the next are on their way to registers, or are `copied`."""
-    code, deep = writer.code, WORDS * _numbers(compute)
+    code, deep = writer.code, WORDS * numbers_of(compute)
     fetched = [side for side in SIDES if side not in copied]
     for side in fetched:
         code.line(f"uint32_t next_{side}[{_share(side, shape)}];")
@@ -235,11 +235,6 @@ def _by_steps(writer: Writer, shape: Shape, compute: str, copied: Mapping[str, S
         code.line("BARRIER;")
 
 
-def _numbers(compute: str) -> int:
-    """In a word."""
-    return 1 if compute == "tf32" else 2
-
-
 def _share(side: str, shape: Shape) -> int:
     """Words of a tile that each thread brings."""
     return shape.widths[side] * WORDS // shape.threads
@@ -259,7 +254,7 @@ def _fetch(writer: Writer, side: str, shape: Shape, compute: str) -> None:
     """From memory to registers: rounded, or as it is stored."""
     code, k = writer.code, writer.part.sizes()[3]
     access, axis, flat, extent = writer.side(side)
-    numbers, as_stored = _numbers(compute), straight.is_multiplied_as_stored(writer, side, compute)
+    numbers, as_stored = numbers_of(compute), straight.is_multiplied_as_stored(writer, side, compute)
     code.line("#pragma unroll")
     with code.block(f"for (int w = 0; w < {_share(side, shape)}; ++w)"):
         code.line(f"const int e = THREAD + w * {shape.threads};")

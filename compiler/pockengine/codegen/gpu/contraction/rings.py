@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ...common.lines import Lines
-from .straight import APART, DEPTH, PITCH, along_k, copied
+from .straight import APART, PITCH, WORDS, along_k, copied, numbers_of
 from .streamed import Side
 from .writer import Writer
 
@@ -18,7 +18,7 @@ banks."""
 
 def words_of(compute: str) -> int:
     """Along k that a tile of a ring is deep."""
-    return STREAMED_WORDS if compute == "tf32" else DEPTH // 2
+    return STREAMED_WORDS if compute == "tf32" else WORDS
 
 
 def pitch_of(compute: str) -> int:
@@ -108,8 +108,8 @@ def rings_of(writer: Writer, widths: Mapping[str, int], stages: int, compute: st
     """Of both operands, where both can be copied and there is room for two tiles of each."""
     if stages < 2 or not can_be_copied(writer, compute):
         return []
-    tf32 = compute == "tf32"
-    deep, itemsize = (STREAMED_WORDS, 4) if tf32 else (DEPTH, 2)
+    tf32, numbers = compute == "tf32", numbers_of(compute)
+    deep, itemsize = words_of(compute) * numbers, 4 // numbers
     left, right = (
         Ring(Side(name, widths[name], deep, tf32 or along_k(writer, name), itemsize), stages, tf32) for name in SIDES
     )

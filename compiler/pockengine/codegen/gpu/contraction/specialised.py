@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from ....plan.program import Kernel, TensorMap
@@ -31,18 +32,13 @@ from ....targets import Gpu
 from ...common.indexing import collapse, digits
 from ..pace import LATENCY, Pace
 from ..source import kernel_body
-from .groups import DEEP, GROUP, LINE, GroupShape, Lined, declare, multiply, sides_of
+from .groups import ACROSS, GROUP, LINE, PIECE, GroupShape, Lined, declare, multiply, sides_of
 from .groups import shapes as copied_by_threads
 from .matrix import pieces, place, results
 from .rings import SIDES
 from .writer import Writer
 
-PIECE = 16
-"""Bytes of which the engine wants multiples as steps from row to row."""
-MOST_BOX = 256
-"""Numbers along a dimension of a box."""
 MOST_RANK = 5
-ITEMSIZE = 2
 COPYING, MULTIPLYING = 40, 232
 """Registers of a thread where there are three warpgroups, one of which copies: 65,536 in all, in multiples of 8."""
 
@@ -97,14 +93,16 @@ class _Dimension(NamedTuple):
 
 def shapes(writer: Writer, compute: str, gpu: Gpu) -> Iterable[RoleShape]:
     """What a block may make; nothing where a GPU has no such units, or the engine cannot read an operand."""
-    able = any(copied_by_threads(writer, compute, gpu)) and all(_boxes(writer, name, DEEP) for name in SIDES)
+    able = any(copied_by_threads(writer, compute, gpu)) and all(
+        map(partial(_boxes, writer), sides_of(writer, SHAPES[0], compute))
+    )
     return SHAPES if able else ()
 
 
 def tiled(writer: Writer, shape: RoleShape, compute: str, gpu: Gpu) -> Kernel:
     """Each block makes every so many tiles of the result."""
-    code, stages, sides = writer.code, shape.stages_kept, sides_of(writer, shape)
-    boxes = [_boxes(writer, side.name, side.width) for side in sides]
+    code, stages, sides = writer.code, shape.stages_kept, sides_of(writer, shape, compute)
+    boxes = [_boxes(writer, side) for side in sides]
     maps = [one.map for one in boxes if one is not None]
     parameters = [f"TENSOR_MAP({side.name}_map)" for side in sides]
     word, operands = f"KERNEL_OF({shape.started})", [*writer.operands, *writer.scratch()]
@@ -156,7 +154,7 @@ def _copy_all(
     ):
         writer.piece("(int)piece", pieces(writer, shape))
         place(writer, shape)
-        with code.loop("k0", "end", "first", DEEP):
+        with code.loop("k0", "end", "first", sides[0].deep):
             code.line("MBARRIER_WAIT(&empty[stage], parity ^ 1);")
             code.line(f"MBARRIER_EXPECT(&full[stage], {(shape.rows + shape.columns) * LINE});")
             for side, at in zip(sides, places, strict=True):
@@ -167,8 +165,8 @@ def _copy_all(
 def _copy(writer: Writer, side: Lined, at: Sequence[str]) -> None:
     """The boxes of a tile: one of all lines along k, or one of each 64 columns across it."""
     axis = "m0" if side.name == SIDES[0] else "n0"
-    for column in range(0, side.width, side.width if side.by_k else DEEP):
-        to = f"{side.name}_tile[stage]" + (f" + {column // DEEP * DEEP * LINE}" if column else "")
+    for column in range(0, side.width, side.width if side.by_k else ACROSS):
+        to = f"{side.name}_tile[stage]" + (f" + {column // ACROSS * side.deep * LINE}" if column else "")
         where = [f"(int){one}" + (f" + {column}" if column and one == axis else "") for one in at]
         writer.code.line(f"TENSOR_COPY({to}, {side.name}_map, &full[stage], {', '.join(where)});")
 
@@ -182,7 +180,7 @@ def _multiply_all(writer: Writer, shape: RoleShape, sides: Sequence[Lined], comp
         writer.piece("(int)piece", pieces(writer, shape))
         place(writer, shape)
         code.line(f"float sums[1][{shape.n}][4] = {{{{{{0}}}}}};")
-        with code.loop("k0", "end", "first", DEEP):
+        with code.loop("k0", "end", "first", sides[0].deep):
             code.line("MBARRIER_WAIT(&full[stage], parity);")
             multiply(writer, sides, shape, compute)
             code.line("WGMMA_WAIT(1);")
@@ -202,26 +200,26 @@ def _next_stage(writer: Writer, shape: RoleShape) -> None:
         code.line("parity ^= 1;")
 
 
-def _boxes(writer: Writer, name: str, width: int) -> _Boxes | None:
+def _boxes(writer: Writer, side: Lined) -> _Boxes | None:
     """None where the engine cannot read it: an axis is no single loop, a step is no multiple of 16 bytes and of the one
     before, or it is an image."""
-    access, axis, flat, extent = writer.side(name)
+    access, axis, flat, extent = writer.side(side.name)
     k, (along_k, along_x) = writer.part.sizes()[3], (access.linear(writer.part.k), access.linear(axis))
-    if access.windows or along_k is None or along_x is None or access.base * ITEMSIZE % PIECE:
+    if access.windows or along_k is None or along_x is None or access.base * side.itemsize % PIECE:
         return None
     extents, (strides,) = collapse([digit.extent for digit in writer.part.b], [access.along(writer.part.b)])
     batch = zip(extents, strides, digits("b", extents), strict=True)
     dimensions = sorted([
-        _Dimension(along_k, k, DEEP, "k0"),
-        _Dimension(along_x, extent, min(width, MOST_BOX) if along_k == 1 else DEEP, f"{flat}0"),
+        _Dimension(along_k, k, side.deep, "k0"),
+        _Dimension(along_x, extent, side.width if along_k == 1 else ACROSS, f"{flat}0"),
         *(_Dimension(stride, count, 1, f"({digit})") for count, stride, digit in batch if stride),
     ])  # fmt: skip
-    steps = tuple(one.stride * ITEMSIZE for one in dimensions[1:])
+    steps = tuple(one.stride * side.itemsize for one in dimensions[1:])
     if dimensions[0].stride != 1 or len(dimensions) > MOST_RANK:
         return None
     if any(later % step for step, later in zip((PIECE, *steps), steps, strict=False)):
         return None
     index = [one for one, _, _ in writer.operands].index(writer.pointer(access))
     counts, box = tuple(one.extent for one in dimensions), tuple(one.box for one in dimensions)
-    found = TensorMap(index, access.base * ITEMSIZE, ITEMSIZE, counts, steps, box)
+    found = TensorMap(index, access.base * side.itemsize, side.itemsize, counts, steps, box)
     return _Boxes(found, [one.at for one in dimensions])

@@ -1,5 +1,5 @@
-"""Operands that lie in memory in the 16-bit format in which matrix units multiply them: frozen weights, and what is
-stored rounded.
+"""Operands that lie in memory in the format in which matrix units multiply them: 16-bit floats, as frozen weights and
+what is stored rounded, and 8-bit floats whose rows have a scale.
 
 Their bits go to shared memory as they are, in the background. A tile lies as the operand does: words of two neighbours
 along k, or rows of neighbours along the other axis. Knows nothing of how the other operand comes."""
@@ -9,11 +9,13 @@ from __future__ import annotations
 from .streamed import Side, goes_along_k
 from .writer import Writer
 
-DEPTH = 32
-"""Numbers along k of a tile."""
+E4M3 = "e4m3"
+"""What matrix units call 8-bit floats of 4 bits of exponent and 3 of mantissa."""
+WORDS = 16
+"""Along k of a tile."""
 APART = 8
-"""Numbers between two rows of a tile, so that the threads of a warp read from 32 banks."""
-PITCH = (DEPTH + APART) // 2
+"""16-bit numbers between two rows of a tile, so that the threads of a warp read from 32 banks."""
+PITCH = WORDS + APART // 2
 """Words from one row to the next of a tile of words along k."""
 STAGES = 2
 
@@ -21,7 +23,14 @@ STAGES = 2
 def is_multiplied_as_stored(writer: Writer, name: str, compute: str) -> bool:
     """Whether the `left` or `right` operand lies in memory in this format."""
     access, _, _, _ = writer.side(name)
+    if compute == E4M3:
+        return writer.codes_of(name) is not None
     return writer.lies(access).dtype.value == compute
+
+
+def numbers_of(compute: str) -> int:
+    """In a word."""
+    return {"tf32": 1, E4M3: 4}.get(compute, 2)
 
 
 def along_k(writer: Writer, name: str) -> bool:
@@ -34,5 +43,6 @@ def copied(writer: Writer, name: str, width: int, compute: str) -> Side | None:
     """The tiles of an operand whose bits can be copied as they are, at least 4 bytes at once; None for any other."""
     if not is_multiplied_as_stored(writer, name, compute):
         return None
-    side = Side(name, width, DEPTH, along_k(writer, name), itemsize=2)
+    numbers = numbers_of(compute)
+    side = Side(name, width, WORDS * numbers, along_k(writer, name), itemsize=4 // numbers)
     return side if side.vector(writer) else None

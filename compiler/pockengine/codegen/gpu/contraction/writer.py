@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from ....ir import DType, Graph, Node, TensorType, Value
 from ....ops import decompresses, unpacks
+from ....ops.quantised import BlockFormat
 from ....plan.program import Kernel, TensorMap
 from ...common.c_dialect import c_type
 from ...common.expressions import Body
@@ -24,8 +25,10 @@ class Writer:
     """Of one part of a contraction, whose sums may be cut in parts: then results are sums of parts in scratch memory,
     [parts, b, m, n], which another kernel adds up (sums.py)."""
 
-    def __init__(self, node: Node, anchor: Node, part: Contraction, cut: Cut) -> None:
+    def __init__(self, node: Node, anchor: Node, part: Contraction, cut: Cut, of_codes: bool = False) -> None:
+        """`of_codes`: sums are those of codes, which are multiplied with the scales of their rows."""
         self.anchor, self.part, self.graph, self.cut = anchor, part, body_of(node), cut
+        self.of_codes = of_codes
         self.type = c_type(anchor.output.type.dtype)
         self.code, self.operands = Code(), operands_of(node)
         self.body = Body(GPU_C, self.graph)
@@ -84,6 +87,23 @@ class Writer:
         """Whether both operands lie in memory as f32 numbers."""
         sides = (self.part.left, self.part.right)
         return all(self._made(access) is None and self.lies(access).dtype is DType.F32 for access in sides)
+
+    def codes_of(self, name: str) -> Blocks | None:
+        """How the `left` or `right` operand lies in memory, if its rows, along k, are 8-bit floats with one scale."""
+        access, axis, _, _ = self.side(name)
+        made, k = self._made(access), self.part.sizes()[3]
+        if made is None or not decompresses(made) or self.part.b or access.windows or access.base:
+            return None
+        found = Blocks.of(made)
+        whole = found.format is BlockFormat.FP8 and found.blocks == 1 and found.row_bytes == found.columns == k
+        right = access.linear(self.part.k) == 1 and access.linear(axis) == k
+        return found if whole and right else None
+
+    def _scale(self, name: str, row: str) -> str:
+        """That of a row of the `left` or `right` operand."""
+        made, codes = self._made(self.side(name)[0]), self.codes_of(name)
+        assert made is not None and codes is not None
+        return codes.scale(self._name(made.inputs[1]), row)
 
     def pointer(self, access: Access) -> str:
         """The name of an operand that lies in memory as numbers."""
@@ -162,6 +182,8 @@ class Writer:
         """Compute the results of the element (b, m, n) of the product: their expressions. Some of what is read is
         `there`."""
         names = dict(self.body.names)
+        if self.of_codes:
+            total = f"({total} * ({self._scale('left', 'm')} * {self._scale('right', n)}))"
         self.body.names[self.anchor.output] = total
         for value, (name, _, _) in self._read():
             text = there.get(value, f"{name}[{self._place(value, n)}]")

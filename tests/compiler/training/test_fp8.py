@@ -1,0 +1,114 @@
+"""Products of frozen weights and activations that are both 8-bit floats, against PyTorch with the same rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from pockengine.compile import compile
+from pockengine.errors import RecipeError
+from pockengine.interp import evaluate
+from pockengine.ir import Builder, DType, parse_type
+from pockengine.ops import Emitter
+from pockengine.ops.fp8 import encode
+from pockengine.ops.quantised import BlockFormat, quantize
+from pockengine.recipe import Recipe
+from tests.compiler.training.frozen_models import batch, graph, replace, restored, transformer
+
+BATCHES = [batch(seed) for seed in range(10)]
+FROZEN = {"weights": "fp8", "activations": "fp8"}
+LAST = [{"params": "head.*"}, {"params": "blocks.0.first.*"}]
+
+
+def test_rows_are_rounded_as_weights_are() -> None:
+    builder = Builder("encode")
+    codes, scales = encode(Emitter(builder), builder.input("x", parse_type("f32[64,96]")))
+    builder.outputs = {"codes": codes, "scales": scales}
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((64, 96)) * np.exp(rng.normal(0, 4, (64, 1)))).astype(np.float32)
+    x[0] *= np.exp(rng.normal(0, 5, 96)).astype(np.float32)
+    x[1, :6] = [1e-7, -1e-6, 2.0, 448.0, -448.0, -0.0]
+    x[2] = 0.0
+    found, (wanted, factors) = evaluate(builder.finish(), {"x": x}), quantize(x, BlockFormat.FP8, 96)
+    np.testing.assert_array_equal(found["codes"], wanted)
+    np.testing.assert_array_equal(np.delete(found["scales"], 2, 0), np.delete(factors, 2, 0))
+    assert found["codes"].dtype == DType.U8.numpy and found["scales"].dtype == DType.U16.numpy
+
+
+class _Rounded(torch.autograd.Function):
+    """Each row in 8-bit floats; the gradient takes that for the identity."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        packed, scales = quantize(x.detach().reshape(-1, x.shape[-1]).numpy(), BlockFormat.FP8, x.shape[-1])
+        factors = torch.from_numpy((scales.astype(np.uint32) << 16).view(np.float32))
+        return (torch.from_numpy(packed).view(torch.float8_e4m3fn).float() * factors).reshape(x.shape)
+
+    @staticmethod
+    def backward(ctx: object, dy: torch.Tensor) -> torch.Tensor:
+        return dy
+
+
+def _round_activations(module: nn.Module) -> None:
+    """Before the products whose weights are in 8-bit floats and have rows of whole parts."""
+    for name, layer in module.named_modules():
+        if name.startswith("blocks.") and isinstance(layer, nn.Linear) and layer.in_features % 16 == 0:
+            layer.register_forward_pre_hook(lambda _, inputs: (_Rounded.apply(inputs[0]),))
+
+
+def test_ten_steps_are_pytorchs_with_the_same_rounding() -> None:
+    """The norm of the first block needs the gradient through every product after it."""
+    optimizer = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
+    artifact, module = compile(graph(), Recipe(optimizer=optimizer, frozen=FROZEN, update=LAST)), transformer()
+    with artifact.load() as session:
+        replace(module, restored(artifact, session.state()))
+        losses = [session.step(feeds) for feeds in BATCHES]
+        found = session.state()
+    _round_activations(module)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name.startswith(("head", "blocks.0.first")))
+    sgd = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.05, momentum=0.9)
+    expected = []
+    for feeds in BATCHES:
+        loss = functional.cross_entropy(module(torch.from_numpy(feeds["token"])), torch.from_numpy(feeds["labels"]))
+        sgd.zero_grad()
+        loss.backward()
+        sgd.step()
+        expected.append(loss.item())
+    np.testing.assert_allclose(losses, expected, rtol=2e-3)
+    trained = module.get_parameter("blocks.0.first.weight").detach().numpy()
+    np.testing.assert_allclose(found["blocks.0.first.weight"], trained, rtol=2e-3)
+
+
+def test_a_row_has_one_scale() -> None:
+    artifact = compile(graph(), Recipe(optimizer={"name": "sgd", "lr": 0.05}, frozen=FROZEN, update=LAST))
+    stored = artifact.manifest.summary["quantised"]
+    assert {how["block"] for how in stored.values()} == {144, 208}
+    with artifact.load() as session:
+        found = session.state()
+    assert found["blocks.0.up.weight.scales"].shape == (200, 1)
+    assert found["blocks.0.down.weight.fp8"].shape == (144, 208)
+
+
+@pytest.mark.parametrize(
+    "frozen, message",
+    [
+        ({"weights": "int8", "activations": "fp8"}, "needs weights: fp8"),
+        ({"weights": "fp8", "block": 32, "activations": "fp8"}, "block: row"),
+        ({"weights": "int4", "block": "row"}, "four bits are too few"),
+        ({"weights": "fp8", "activations": "int8"}, "must be fp8"),
+        ({"weights": "fp8", "block": "rows"}, "must be row or one of 16"),
+    ],
+)
+def test_bad_recipes(frozen: dict[str, object], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        Recipe(optimizer={"name": "sgd", "lr": 0.05}, frozen=frozen)
+
+
+def test_the_recipe_says_itself_again() -> None:
+    recipe = Recipe(optimizer={"name": "sgd", "lr": 0.05}, frozen=FROZEN)
+    assert recipe.to_mapping()["frozen"] == {"weights": "fp8", "block": "row", "activations": "fp8"}
+    assert Recipe.from_mapping(recipe.to_mapping()) == recipe

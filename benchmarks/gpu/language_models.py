@@ -76,7 +76,7 @@ _SPARSE = {"optimizer": SGD, "update": "last5"}
 _FULL = {"optimizer": SGD, "update": "full"}
 _FULL_8 = {"optimizer": {"name": "adamw", "lr": 1e-5, "state": "int8"}, "update": "full"}
 _LORA = {"optimizer": {"name": "adamw", "lr": 1e-4}, "lora": {"rank": 8, "params": ["*.q_proj", "*.v_proj"]}}
-_INT4, _FP8 = ({"frozen": {"weights": weights}} for weights in ("int4", "fp8"))
+_INT4, _FP8 = {"frozen": {"weights": "int4"}}, {"frozen": {"weights": "fp8", "activations": "fp8"}}
 _NORMS = {"optimizer": SGD, "update": [{"params": "*norm.weight"}]}
 _ADAMW = {"optimizer": {"name": "adamw", "lr": 1e-5}, "update": "full"}
 _SHORT: Mapping[str, Any] = {"batch": 1, "tokens": 512}
@@ -87,7 +87,7 @@ STEPS = {
     for step in (
         Step("sparse", "sparse: attention, first FFN of the last 5 layers", _SPARSE),
         Step("sparse-short", "sparse", _SPARSE, **_SHORT),
-        Step("sparse-fp8", "sparse, the rest in fp8", {**_SPARSE, **_FP8}),
+        Step("sparse-fp8", "sparse, the rest and what it multiplies in fp8", {**_SPARSE, **_FP8}),
         Step("norms", "norms alone (there are no biases)", _NORMS),
         Step("lora", "LoRA, r = 8, of queries and values, AdamW", _LORA),
         Step("lora-int4", "LoRA, the rest in int4", {**_LORA, **_INT4}),

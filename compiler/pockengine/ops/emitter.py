@@ -92,6 +92,9 @@ class Emitter:
     def max(self, x: Value, axes: Sequence[int], keepdims: bool = True) -> Value:
         return self._reduce("reduce_max", x, axes, keepdims)
 
+    def min(self, x: Value, axes: Sequence[int], keepdims: bool = True) -> Value:
+        return self._reduce("reduce_min", x, axes, keepdims)
+
     def mean(self, x: Value, axes: Sequence[int], keepdims: bool = True) -> Value:
         count = math.prod(x.type.shape[axis] for axis in _axes(x, axes))
         return self.mul(self._reduce("reduce_sum", x, axes, keepdims), 1.0 / count)

@@ -31,20 +31,21 @@ _GREATEST = 126
 
 def encode(e: Emitter, x: Value) -> tuple[Value, Value]:
     """Codes u8 [rows, columns], to the nearest, ties to even, and scales u16 [rows, 1] of f32 [rows, columns]: those of
-    `quantize` in blocks of a whole row."""
-    magnitude = e.op("abs", x)
-    largest = e.maximum(e.div(e.max(magnitude, [1]), float(BlockFormat.FP8.largest)), _LEAST_SCALE)
-    bits = e.op("bitcast", largest, to="i32")
+    `quantize` in blocks of a whole row. Nothing but the two extrema is computed of x without its scale, so that no
+    other tensor of its size is made before that is known."""
+    largest = e.maximum(e.max(x, [1]), e.op("neg", e.min(x, [1])))
+    bits = e.op("bitcast", e.maximum(e.div(largest, float(BlockFormat.FP8.largest)), _LEAST_SCALE), to="i32")
     upper = e.op("shift_right", e.add(bits, (1 << _DROPPED) - 1), e.scalar(_DROPPED, bits))
     scale = e.op("bitcast", e.op("shift_left", upper, e.scalar(_DROPPED, upper)), to="f32")
-    scaled = e.div(magnitude, scale)
-    bits = e.op("bitcast", scaled, to="i32")
+    scaled = e.div(x, scale)
+    magnitude = e.op("abs", scaled)
+    bits = e.op("bitcast", magnitude, to="i32")
     odd = e.op("bitwise_and", e.op("shift_right", bits, e.scalar(_DROPPED, bits)), e.scalar(1, bits))
     rounded = e.add(e.add(bits, (1 << (_DROPPED - 1)) - 1), odd)
     normal = e.sub(e.op("shift_right", rounded, e.scalar(_DROPPED, rounded)), _BIAS)
-    small = e.cast(e.op("round", e.mul(scaled, _STEP)), DType.I32)
-    code = e.where(e.less(scaled, _SUBNORMAL), small, e.op("minimum", normal, e.scalar(_GREATEST, normal)))
-    sign = e.op("shift_right", e.op("bitcast", x, to="i32"), e.scalar(24, bits))
+    small = e.cast(e.op("round", e.mul(magnitude, _STEP)), DType.I32)
+    code = e.where(e.less(magnitude, _SUBNORMAL), small, e.op("minimum", normal, e.scalar(_GREATEST, normal)))
+    sign = e.op("shift_right", e.op("bitcast", scaled, to="i32"), e.scalar(24, bits))
     signed = e.op("bitwise_or", code, e.op("bitwise_and", sign, e.scalar(128, bits)))
     shift = e.op("shift_left", upper, e.scalar(_DROPPED - 16, upper))
     return e.cast(signed, DType.U8), e.cast(shift, DType.U16)

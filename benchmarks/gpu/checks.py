@@ -24,7 +24,7 @@ from pockengine.plan.program import Lowered
 from pockengine.targets import Target, get
 from tests.compiler.codegen.cuda.driver import here
 from tests.compiler.codegen.cuda.library import Gpu, check_all
-from tests.compiler.codegen.gpu import test_attention, test_rings
+from tests.compiler.codegen.gpu import test_attention, test_fp8, test_rings
 from tests.compiler.codegen.harness import Case, sample_case
 from tests.compiler.models.agreement import compared, imported, recipe
 from tests.compiler.passes import test_moves
@@ -45,12 +45,14 @@ def cases(names: tuple[str, ...] = ()) -> list[Case]:
 
 
 def halves(target: Target, some: bool = False) -> list[tuple[Case, Lowered, float]]:
-    """Kernels of bf16: products in each way that the target has for them, attention, and movement, each with how near
-    it has to be. `some`: a few of each."""
+    """Kernels of bf16 and of 8-bit floats: products in each way that the target has for them, attention, and movement,
+    each with how near it has to be. `some`: a few of each."""
     lower, found = backends.get("cuda").lower, list[tuple[Case, Lowered, float]]()
     for turns in test_rings.TURNS[:1] if some else test_rings.TURNS:
         for case, choice in test_rings.every_shape(turns, target)[: 2 if some else None]:
             found.append((case, products.lower(case.node, target, choice), 1e-4))
+    for case, choice in test_fp8.every_shape(target)[: 2 if some else None]:
+        found.append((case, products.lower(case.node, target, choice), 2e-2))
     attention = test_attention.stored_cases(DType.BF16)
     found += [(case, lower(case.node, target, 1), 2e-2) for case in attention[: 2 if some else None]]
     for make in test_moves.MAKES[: 1 if some else None]:

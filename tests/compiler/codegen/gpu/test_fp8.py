@@ -52,19 +52,22 @@ def matmul(size: tuple[int, int, int], block: int | None = None) -> Case:
     return region_case(builder.finish(), "contraction", arrays, f"{size} {block}")
 
 
-def choices(case: Case, name: str) -> list[Products]:
-    return [choice for choice, _ in kernels.choices(case.node, target(name), wide=False)]
+def choices(case: Case, device: Target) -> list[Products]:
+    return [choice for choice, _ in kernels.choices(case.node, device, wide=False)]
+
+
+def every_shape(device: Target) -> list[tuple[Case, Products]]:
+    """A product of each size in each way that the target has for it; sums in parts, too."""
+    found = [(matmul(size), choice) for size in SIZES for choice in choices(matmul(size), device)]
+    case = matmul((40, 72, 1040))
+    halved = (replace(one, parts=(replace(one.parts[0], parts=2),)) for one in choices(case, device)[:2])
+    return [*found, *((case, one) for one in halved)]
 
 
 @pytest.mark.parametrize("name", ["h200", "rtx-4090"])
 def test_every_shape_gives_the_products(name: str, tmp_path: Path) -> None:
     """Of sums in parts, too: scales come last."""
-    found = [(matmul(size), choice) for size in SIZES for choice in choices(matmul(size), name)]
-    found += [
-        (case, replace(choice, parts=(replace(choice.parts[0], parts=2),)))
-        for case in (matmul((40, 72, 1040)),)
-        for choice in choices(case, name)[:2]
-    ]
+    found = every_shape(target(name))
     picks = {case.node: choice for case, choice in found}
 
     def lower(node: Node, _target: object, _threads: int) -> Lowered:
@@ -81,7 +84,7 @@ def test_what_such_units_do_not_multiply_is_rounded_to_16_bits(tmp_path: Path) -
     """Blocks within a row, rows that are no whole number of words, and GPUs without them."""
     cases = {"blocks": (matmul(SIZES[0], 16), "h200"), "gpu": (matmul(SIZES[0]), "jetson-agx-orin")}
     for name, (case, device) in cases.items():
-        assert all(choice.describe().endswith("bf16") for choice in choices(case, device)), name
+        assert all(choice.describe().endswith("bf16") for choice in choices(case, target(device))), name
 
     def lower(node: Node, _target: object, _threads: int) -> Lowered:
         return kernels.lower(node, target("h200"))
@@ -113,7 +116,7 @@ ARCHITECTURES = {"rtx-4090": "sm_89", "h200": "sm_90a", "rtx-5090": "sm_120"}
 def test_no_register_spills_and_instructions_of_8_bit_floats(name: str, size: tuple[int, int, int]) -> None:
     case, gpu = matmul(size), target(name).gpu
     assert gpu is not None
-    for choice in choices(case, name):
+    for choice in choices(case, target(name)):
         call = kernels.lower(case.node, target(name), choice).calls[0]
         made = compiled(call.kernel.symbol, call.kernel.source, parsed(ARCHITECTURES[name]))
         assert made.spill_bytes == 0 and not made.warnings

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir import TensorType
+from ..ir import DType, TensorType
 from ..plan.program import Location, Packing, Program
 from ..plan.space import Space
 from ..targets import ALIGNMENT
@@ -20,8 +20,8 @@ IN_FILE = Location(Space.FILE, 0)
 class Tensor:
     """A named tensor outside the arena. `fill` is what optimizer state starts from; `limit`, when not 0, is what every
     integer of an input must stay below, but for `ignored` (0: none); `average_of` is the index of the parameter
-    whose moving average a state is; `packing` says how a frozen weight lies in memory; `target` says who reads an
-    input: `not_target`, `target` or `sample_weight`."""
+    whose moving average a state is; `packing` says how a frozen weight lies in memory, `rounded` in which 16-bit format
+    one of f32 does; `target` says who reads an input: `not_target`, `target` or `sample_weight`."""
 
     name: str
     type: TensorType
@@ -33,6 +33,7 @@ class Tensor:
     ignored: int = 0
     target: str = "not_target"
     packing: Packing | None = None
+    rounded: DType | None = None
 
 
 @dataclass(frozen=True)

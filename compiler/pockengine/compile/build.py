@@ -66,6 +66,7 @@ def _params(planned: Planned) -> tuple[Tensor, ...]:
             places.get((Space.PARAM, value.name), IN_FILE),
             trained=value.name in trained,
             packing=planned.packed.get(value.name),
+            rounded=planned.rounded.get(value.name),
         )
         for value in planned.model.params
         if (Space.PARAM, value.name) in places or value.name in tables

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..autodiff import Quantised
 from ..codegen.backend import Backend
 from ..generation import Decoder
-from ..ir import Graph, Value
+from ..ir import DType, Graph, Value
 from ..passes import StreamedEmbedding
 from ..plan.budget import NONE, Recomputed
 from ..plan.clipping import waiting_bytes
@@ -34,6 +34,7 @@ class Planned:
     recomputed       what it takes to keep to the memory allowed: forward nodes that run twice, products in strips
     quantised        how the quantised weights are stored
     packed           the frozen weights that lie in memory as panels
+    rounded          the frozen weights of f32 that lie in memory in a format of 16 bits
     streamed         the frozen tables that stay in the weights file
     decoder          what generates tokens, where the recipe asks for it"""
 
@@ -56,6 +57,7 @@ class Planned:
     recomputed: Recomputed = NONE
     quantised: tuple[Quantised, ...] = ()
     packed: Mapping[str, Packing] = field(default_factory=dict)
+    rounded: Mapping[str, DType] = field(default_factory=dict)
     streamed: tuple[StreamedEmbedding, ...] = ()
     decoder: Decoder | None = None
 
@@ -99,6 +101,7 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
         recomputed=shaped.recomputed,
         quantised=resolved.quantised,
         packed=packed,
+        rounded=dict(shaped.planning.rounded),
         streamed=graphs.streamed,
         decoder=graphs.decoder,
     )

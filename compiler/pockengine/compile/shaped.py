@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..ir import Graph
+from ..passes.rounded_weights import weights_to_round
 from ..plan.budget import NONE, Recomputed, Room, fit
 from ..plan.lowering import Lowering
 from ..plan.pipeline import Planning
@@ -43,7 +44,23 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
         request.progress("plan", index, len(reduced.programs))
         regions = reduced.regions(kind, sparing)
         programs[kind] = request.optimised(kind, "ordering", regions, request.passes.ordering, planning)
-    return Shaped(reduced, programs, planning)
+    return _rounded(Shaped(reduced, programs, planning))
+
+
+def _rounded(shaped: Shaped) -> Shaped:
+    """The programs with the frozen weights rounded that all of them read so."""
+    request, planning = shaped.reduced.graphs.resolved.request, shaped.planning
+    passes, lower = request.passes.rounding, planning.lower
+    if not passes:
+        return shaped
+    found = weights_to_round(
+        shaped.programs.values(), planning.frozen, lower.rounds, lambda node: lower(node).workspace_bytes
+    )
+    rounding = replace(planning, rounded=tuple(found.items()))
+    programs = {
+        kind: request.optimised(kind, "rounding", graph, passes, rounding) for kind, graph in shaped.programs.items()
+    }
+    return replace(shaped, programs=programs, planning=rounding)
 
 
 def fitted(shaped: Shaped, room: Room) -> Shaped:

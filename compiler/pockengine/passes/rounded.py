@@ -3,7 +3,7 @@ memory, and copied instead of converted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -28,24 +28,28 @@ def store_rounded(graph: Graph, rounds: Rounds) -> Graph:
     %x = region(…); %y = region(%x, %w) {contraction}
       ->   %r = region(…; cast to bf16); %y = region(%r, %w) {contraction: cast to f32}
     """
-    found = _Rounding(graph, rounds).found()
+    found = Rounding(graph, rounds).found()
     if not found:
         return graph
     stored = {value: Value(f"{value.name}.rounded", value.type.with_dtype(to)) for value, (to, _) in found.items()}
-    twice = {stored[value] for value, (_, alone) in found.items() if not alone}
+    return rewritten(graph, rounds, stored, {stored[value] for value, (_, alone) in found.items() if not alone})
+
+
+def rewritten(graph: Graph, rounds: Rounds, stored: Mapping[Value, Value], twice: Collection[Value] = ()) -> Graph:
+    """The graph with values `stored` rounded: in the place of themselves, or beside them where they are in `twice`."""
     nodes = []
     for node in graph.nodes:
-        if _moves(node):
+        if only_moves(node):
             nodes.append(_moved(node, stored))
         elif node.op in WITH_HEADS:
             nodes.append(_attention(node, stored) if rounds(node) else node)
         else:
             reading = _read_rounded(node, stored) if rounds(node) else node
             nodes.append(_made_rounded(reading, stored, twice))
-    return graph.with_(nodes=tuple(nodes))
+    return graph.with_(params=tuple(stored.get(value, value) for value in graph.params), nodes=tuple(nodes))
 
 
-class _Rounding:
+class Rounding:
     """Which values are stored rounded."""
 
     def __init__(self, graph: Graph, rounds: Rounds) -> None:
@@ -60,7 +64,7 @@ class _Rounding:
             if value.type.dtype is not DType.F32:
                 continue
             to = self.alone(value)
-            if _moves(node):
+            if only_moves(node):
                 if to is not None and found.get(node.inputs[0]) == (to, True):
                     found[value] = (to, True)
             elif node.op in WITH_HEADS:
@@ -77,7 +81,7 @@ class _Rounding:
 
     def _read(self, node: Node, value: Value) -> DType | None:
         """The format to which a node rounds a value, if that is all that it does with it."""
-        if _moves(node):
+        if only_moves(node):
             return self.alone(node.output)
         if node.op in WITH_HEADS:
             places = [index for index, one in enumerate(node.inputs) if one is value]
@@ -121,7 +125,7 @@ def part_of(node: Node) -> str:
     return "forward" if node.phase == "forward" else "backward"
 
 
-def _moves(node: Node) -> bool:
+def only_moves(node: Node) -> bool:
     """Whether a node puts an operand's numbers elsewhere, and does nothing else."""
     return is_view(node) or node.op in _MOVES
 
@@ -180,7 +184,7 @@ def read_instead(node: Node, narrow: Mapping[Value, Value]) -> Node:
     return replace(node, inputs=tuple(outer[one] for one in inputs), body=body)
 
 
-def _made_rounded(node: Node, stored: Mapping[Value, Value], twice: set[Value]) -> Node:
+def _made_rounded(node: Node, stored: Mapping[Value, Value], twice: Collection[Value]) -> Node:
     """A region that stores results rounded, in the place of them or once more."""
     body = node.body
     if body is None or stored.keys().isdisjoint(node.outputs):

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..errors import UnsupportedOperatorError
-from ..ir import Graph, Node
+from ..ir import DType, Graph, Node
 from ..targets import Memory, Target
 from .program import Lowered, Packing
 
@@ -29,6 +29,9 @@ class Lowers(Protocol):
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
         """About how long a lowered node takes, in cycles of the target: to compare nodes with each other."""
+
+    def rounds(self, node: Node, target: Target) -> DType | None:
+        """The 16-bit format to which a node rounds the operands of its products; None where it rounds none so."""
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """A variant of a node's lowering: the input that it would pack whole each time, and how that input could lie in
@@ -89,6 +92,10 @@ class Lowering:
     def cycles(self, node: Node) -> float:
         """About how long a node takes, in cycles of the target."""
         return self._backend.cost(self(node), self.target, self.threads)
+
+    def rounds(self, node: Node) -> DType | None:
+        """The 16-bit format to which a node rounds the operands of its products."""
+        return self._backend.rounds(node, self.target)
 
     def packing(self, node: Node) -> tuple[int, Packing] | None:
         """The input that a node would pack whole each time, and how it could lie in memory instead."""

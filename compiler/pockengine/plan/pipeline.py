@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import chain
 from typing import TypeVar
 
-from ..ir import Node
+from ..ir import DType, Node
 from ..passes import ALGEBRA, PASSES, PREPARING, SHAPING, SPARING, Context, Form, Pass
 from ..passes.offload import copy_from_host
 from ..passes.rematerialise import rematerialise
@@ -22,11 +22,13 @@ class Planning(Context):
 
     lower   the kernels of a node
     order   (node, whether it is the second run): the step with what is computed twice
+    rounded  the frozen weights that lie in memory in 16 bits: (name, format)
     packed  names of the weights that lie in memory as panels
     offloaded  names of the parameters and states that lie in the host's memory"""
 
     lower: Lowering
     order: Sequence[tuple[Node, bool]] = ()
+    rounded: Sequence[tuple[str, DType]] = ()
     packed: Collection[str] = ()
     offloaded: Collection[str] = ()
 
@@ -88,6 +90,7 @@ class Pipeline:
     shaping      on each program: regions
     sparing      in the place of `shaping` where a budget of memory asks for it
     ordering     on each program, lowered
+    rounding     on each program, when it is known which weights lie rounded
     recomputing  on a program that still does not fit
     packing      on each program, last"""
 
@@ -96,14 +99,15 @@ class Pipeline:
     shaping: tuple[Pass[Context], ...] = SHAPING
     sparing: tuple[Pass[Context], ...] = SPARING
     ordering: PlanPasses = ORDERING
+    rounding: PlanPasses = ()
     recomputing: PlanPasses = RECOMPUTING
     packing: PlanPasses = PACKING
 
     def __post_init__(self) -> None:
         for shaping in (self.shaping, self.sparing):
             made: set[Form] = set()
-            whole = (self.preparing, self.algebra, shaping, self.ordering, self.recomputing, self.packing)
-            for one in chain[Pass[Planning]](*whole):
+            whole = (self.preparing, self.algebra, shaping, self.ordering, self.rounding)
+            for one in chain[Pass[Planning]](*whole, self.recomputing, self.packing):
                 missing = set(one.needs) - made
                 if missing:
                     raise ValueError(f"{one.name} needs {', '.join(form.value for form in missing)} before it")

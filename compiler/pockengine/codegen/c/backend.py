@@ -139,6 +139,10 @@ class CBackend(Packs):
         rate = threads * target.vector_bytes / 2
         return sum(CALL_CYCLES + max(call.flops / rate, call.bytes / BYTES_PER_CYCLE) for call in lowered.calls)
 
+    def rounds(self, node: Node, target: Target) -> DType | None:
+        """Products round what they pack, as they pack it."""
+        return None
+
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """The operand that a node would pack whole each time, and how it could lie in memory instead."""
         if not self._packs(node, target, threads):

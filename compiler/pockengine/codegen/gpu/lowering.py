@@ -11,7 +11,8 @@ from ...ir import DType, Graph, Node, RegionKind
 from ...passes import PASSES, Form, Pass
 from ...passes.copied_weights import copy_weights
 from ...passes.moves import moves
-from ...passes.rounded import Rounds, store_rounded
+from ...passes.rounded import store_rounded
+from ...passes.rounded_weights import read_rounded
 from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline, Planning
 from ...plan.program import SCRATCH, Lowered, Packing
@@ -46,20 +47,21 @@ def _on_gpu(*passes: str) -> tuple[str, ...]:
     return tuple(_INSTEAD.get(name, name) for name in passes if name not in _LEFT_OUT)
 
 
-def _rounds(planning: Planning) -> Rounds:
-    target = planning.lower.target
-    return lambda node: contraction.rounds(node, target) or attention.rounds(node, target)
-
-
+READ_ROUNDED = Pass[Planning](
+    "read_rounded",
+    lambda graph, planning: read_rounded(graph, planning.lower.rounds, dict(planning.rounded)),
+    "products find a frozen weight in 16 bits, if all programs round it so",
+    (Form.REGIONS,),
+)
 COPY_WEIGHTS = Pass[Planning](
     "copy_weights",
-    lambda graph, planning: copy_weights(graph, _rounds(planning)),
+    lambda graph, planning: copy_weights(graph, planning.lower.rounds),
     "a weight that products read often is copied for them in 16 bits, once in each part of the step",
     (Form.REGIONS,),
 )
 STORE_ROUNDED = Pass[Planning](
     "store_rounded",
-    lambda graph, planning: store_rounded(graph, _rounds(planning)),
+    lambda graph, planning: store_rounded(graph, planning.lower.rounds),
     "what products alone read, and round to 16 bits, is stored so; also once more, beside what others read",
     (Form.REGIONS,),
 )
@@ -68,6 +70,7 @@ GPU = Pipeline(
     shaping=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.shaping))),
     sparing=tuple(PASSES[name] for name in _on_gpu(*(one.name for one in _DEFAULT.sparing))),
     ordering=(PASSES["move_inside"], COPY_WEIGHTS, STORE_ROUNDED, *_DEFAULT.ordering),
+    rounding=(READ_ROUNDED,),
 )
 """Regions of at most one contraction, which finds its operands in memory, as numbers or compressed; a mask is a byte an
 element, which a thread can write by itself."""
@@ -173,6 +176,10 @@ class Lowering:
         """Cycles of the target's GPU, as `call_cycles` tells them."""
         gpu = gpu_of(target)
         return sum(call_cycles(call, matrix.units_of(call.kernel, target.compute), gpu) for call in lowered.calls)
+
+    def rounds(self, node: Node, target: Target) -> DType | None:
+        """What matrix units multiply in 16 bits."""
+        return contraction.rounds(node, target) or attention.rounds(node, target)
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """There is one lowering."""

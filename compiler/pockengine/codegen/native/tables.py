@@ -125,6 +125,7 @@ def _row(table: str, index: int, tensor: Tensor) -> str:
     average_of = "0" if tensor.average_of is None else f"&params[{tensor.average_of}]"
     packing = "0" if tensor.packing is None else f"&{table}_packing_{index}"
     rest = [_ref(tensor.location), tensor.limit, average_of, tensor.ignored, f"POCK_{tensor.target.upper()}", packing]
+    rest.append("0" if tensor.rounded is None else f"POCK_{tensor.rounded.value.upper()}")
     return "{" + ", ".join(map(str, [*fields, *rest])) + "}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ... import ops
-from ...ir import Graph, Node
+from ...ir import DType, Graph, Node
 from ...passes import PASSES
 from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline
@@ -65,6 +65,10 @@ class ReferenceBackend(Untuned):
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
         """A cycle for each operation and each byte: only compared with each other."""
         return float(sum(call.flops + call.bytes for call in lowered.calls))
+
+    def rounds(self, node: Node, target: Target) -> DType | None:
+        """Nothing is rounded."""
+        return None
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """There is one lowering."""

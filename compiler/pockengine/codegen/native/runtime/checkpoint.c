@@ -34,7 +34,7 @@ static uint64_t digest(uint64_t seed, const void *data, size_t bytes) {
     return ((lane[0] * 31 + lane[1]) * 31 + lane[2]) * 31 + lane[3];
 }
 
-/* A table is read piece by piece. */
+/* What stays in the weights file is read piece by piece. */
 static int digest_table(const pock_machine *machine, const pock_tensor *table, uint64_t *value, pock_error *error) {
     char piece[8192];
     int code = POCK_OK;
@@ -52,7 +52,7 @@ int pock_frozen_digest(const pock_machine *machine, uint64_t *value, pock_error 
     *value = 0xCBF29CE484222325u;
     for (uint32_t i = 0; i < model->param_count && !code; i++) {
         const pock_tensor *param = &model->params[i];
-        if (!param->trained && pock_is_table(param)) {
+        if (!param->trained && pock_stays_in_file(param)) {
             code = digest_table(machine, param, value, error);
         } else if (!param->trained) {
             pock_machine_unpack(machine, param);

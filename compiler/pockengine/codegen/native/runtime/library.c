@@ -226,7 +226,7 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
         pock_machine_unpack(&session->machine, tensor);
         code = pock_machine_may_replace(&session->machine, tensor, data, &session->error);
     }
-    if (!code && !pock_is_table(tensor)) {
+    if (!code && !pock_stays_in_file(tensor)) {
         memcpy(pock_machine_at(&session->machine, tensor), data, bytes);
     }
     if (is_param && !code) {

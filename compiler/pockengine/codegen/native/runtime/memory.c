@@ -91,7 +91,7 @@ static int read_all(pock_machine *machine, const char *path, const pock_tensor *
     pock_tensor_file file = {0};
     int code = pock_tensor_file_open(&file, path, error);
     for (uint32_t i = 0; i < count && !code; i++) {
-        if (pock_is_table(&tensors[i])) {
+        if (pock_stays_in_file(&tensors[i])) {
             continue;
         }
         const pock_stored *stored = pock_tensor_file_find(&file, tensors[i].name);
@@ -259,7 +259,7 @@ void pock_machine_changed(const pock_machine *machine) {
 
 int pock_machine_read(const pock_machine *machine, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,
                       pock_error *error) {
-    if (pock_is_table(tensor)) {
+    if (pock_stays_in_file(tensor)) {
         return pock_table_read(machine, tensor, data, bytes, offset, error);
     }
     memcpy(data, (const char *)pock_machine_at(machine, tensor) + (size_t)offset, bytes);

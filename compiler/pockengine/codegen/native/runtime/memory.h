@@ -14,7 +14,7 @@ typedef struct {
     size_t mapped[POCK_SPACES];
     pock_pool *pool;
     pock_device *device;
-    struct pock_table *tables; /* one for each of the tables that stay in the file */
+    struct pock_tables *tables; /* NULL where no parameter's contents stay in the file */
     uint32_t threads;
     int ahead; /* the inputs of the next run are at the device, or on their way there */
 } pock_machine;
@@ -31,7 +31,8 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
 /* Writes all parameters, or only those that training changes; those with a moving average as averaged. */
 int pock_machine_save(const pock_machine *machine, const char *path, int only_trained, pock_error *error);
 
-/* Refuses new contents of a frozen tensor when constants derived from it were compiled in, and of a table. */
+/* Refuses new contents of a frozen tensor when constants derived from it were compiled in, and of one whose contents stay in
+ * the weights file. */
 int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *tensor, const void *data,
                              pock_error *error);
 

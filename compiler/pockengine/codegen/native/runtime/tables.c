@@ -7,64 +7,93 @@
 #include <unistd.h>
 
 #include "batch.h"
+#include "rounded.h"
 
-int pock_is_table(const pock_tensor *tensor) {
-    return tensor->ref.space == POCK_FILE;
+#define PIECE ((size_t)8192)
+
+int pock_stays_in_file(const pock_tensor *tensor) {
+    return tensor->ref.space == POCK_FILE || tensor->rounded;
 }
 
-static pock_table *table_of(const pock_machine *machine, const pock_tensor *tensor) {
-    uint32_t index = 0;
-    while (machine->model->streamed[index].table != tensor) {
-        index++;
+static size_t number_of(const pock_machine *machine, const pock_tensor *tensor) {
+    return (size_t)(tensor - machine->model->params);
+}
+
+int pock_table_read(const pock_machine *machine, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,
+                    pock_error *error) {
+    const pock_tables *tables = machine->tables;
+    return pock_file_read(tables->descriptor, tensor->name, data, bytes,
+                          tables->begin[number_of(machine, tensor)] + offset, error);
+}
+
+/* Reads a weight to memory, rounded piece by piece to keep the promised memory. */
+static int read_rounded(const pock_machine *machine, const pock_tensor *tensor, pock_error *error) {
+    float piece[PIECE / sizeof(float)];
+    uint16_t *to = pock_machine_at(machine, tensor);
+    int code = POCK_OK;
+    for (uint64_t at = 0; at < tensor->nbytes && !code; at += PIECE) {
+        size_t bytes = tensor->nbytes - at < PIECE ? (size_t)(tensor->nbytes - at) : PIECE;
+        code = pock_table_read(machine, tensor, piece, bytes, at, error);
+        if (!code) {
+            pock_round(to + (size_t)at / sizeof(float), tensor->rounded, piece, bytes / sizeof(float));
+        }
     }
-    return &machine->tables[index];
+    return code;
 }
 
-int pock_tables_open(pock_machine *machine, const char *path, pock_error *error) {
+static int find(const pock_machine *machine, const pock_tensor_file *file, const pock_tensor *tensor, pock_error *error) {
+    const pock_stored *stored = pock_tensor_file_find(file, tensor->name);
+    if (!stored) {
+        return pock_fail(error, POCK_BAD_DATA, "%s lacks '%s'%s", file->path, tensor->name,
+                         pock_nearest(tensor->name, pock_stored_at, file->tensors, file->count).text);
+    }
+    machine->tables->begin[number_of(machine, tensor)] = stored->begin;
+    return pock_tensor_file_fits(file, stored, tensor, error);
+}
+
+static int open_file(pock_machine *machine, const char *path, pock_error *error) {
     const pock_model *model = machine->model;
-    if (!model->streamed_count) {
-        return POCK_OK;
-    }
-    machine->tables = calloc(model->streamed_count, sizeof *machine->tables);
-    if (!machine->tables) {
-        return pock_fail(error, POCK_MEMORY, "out of memory opening %s", path);
-    }
+    pock_tables *tables = machine->tables;
     pock_tensor_file file = {0};
     int code = pock_tensor_file_open(&file, path, error);
-    for (uint32_t i = 0; i < model->streamed_count && !code; i++) {
-        const pock_tensor *tensor = model->streamed[i].table;
-        const pock_stored *stored = pock_tensor_file_find(&file, tensor->name);
-        pock_table *table = &machine->tables[i];
-        code = stored ? pock_tensor_file_fits(&file, stored, tensor, error)
-                      : pock_fail(error, POCK_BAD_DATA, "%s lacks '%s'", path, tensor->name);
-        if (!code) {
-            table->begin = stored->begin;
-            table->descriptor = fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0);
-            table->open = table->descriptor >= 0;
-            code = table->open ? POCK_OK : pock_fail(error, POCK_IO, "%s cannot be kept open: too many files are", path);
-        }
+    for (uint32_t i = 0; i < model->param_count && !code; i++) {
+        code = pock_stays_in_file(&model->params[i]) ? find(machine, &file, &model->params[i], error) : POCK_OK;
+    }
+    if (!code) {
+        tables->descriptor = fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0);
+        tables->open = tables->descriptor >= 0;
+        code = tables->open ? POCK_OK : pock_fail(error, POCK_IO, "%s cannot be kept open: too many files are", path);
     }
     pock_tensor_file_close(&file);
     return code;
 }
 
-void pock_tables_close(pock_machine *machine) {
-    for (uint32_t i = 0; machine->tables && i < machine->model->streamed_count; i++) {
-        if (machine->tables[i].open) {
-            close(machine->tables[i].descriptor);
-        }
+int pock_tables_open(pock_machine *machine, const char *path, pock_error *error) {
+    const pock_model *model = machine->model;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->param_count; i++) {
+        count += (uint32_t)pock_stays_in_file(&model->params[i]);
     }
-    free(machine->tables);
+    if (!count) {
+        return POCK_OK;
+    }
+    pock_tables *tables = machine->tables = calloc(1, sizeof *tables + model->param_count * sizeof *tables->begin);
+    if (!tables) {
+        return pock_fail(error, POCK_MEMORY, "out of memory opening %s", path);
+    }
+    int code = open_file(machine, path, error);
+    for (uint32_t i = 0; i < model->param_count && !code; i++) {
+        code = model->params[i].rounded ? read_rounded(machine, &model->params[i], error) : POCK_OK;
+    }
+    return code;
 }
 
-static int read_part(const pock_table *table, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,
-                     pock_error *error) {
-    return pock_file_read(table->descriptor, tensor->name, data, bytes, table->begin + offset, error);
-}
-
-int pock_table_read(const pock_machine *machine, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,
-                    pock_error *error) {
-    return read_part(table_of(machine, tensor), tensor, data, bytes, offset, error);
+void pock_tables_close(pock_machine *machine) {
+    pock_tables *tables = machine->tables;
+    if (tables && tables->open) {
+        close(tables->descriptor);
+    }
+    free(tables);
 }
 
 /* Indices as the gather kernel takes them: counted from the end when negative, and kept inside. */
@@ -83,7 +112,7 @@ int pock_tables_fetch(const pock_machine *machine, pock_error *error) {
         size_t bytes = (size_t)one->table->nbytes / (size_t)one->table->shape[0];
         for (size_t at = 0; at < one->count && !code; at++) {
             uint64_t row = row_at(indices, one->dtype, at, one->table->shape[0]);
-            code = read_part(&machine->tables[i], one->table, to + at * bytes, bytes, row * bytes, error);
+            code = pock_table_read(machine, one->table, to + at * bytes, bytes, row * bytes, error);
         }
     }
     return code;

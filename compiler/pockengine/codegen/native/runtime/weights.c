@@ -16,7 +16,7 @@ static size_t piece_at(const pock_tensor *tensor, uint64_t at) {
 }
 
 static int is_replaceable(const pock_machine *machine, const pock_tensor *tensor) {
-    return tensor->trained || (!machine->model->const_count && !pock_is_table(tensor));
+    return tensor->trained || (!machine->model->const_count && !pock_stays_in_file(tensor));
 }
 
 static int is_compiled_in(const pock_tensor *tensor, pock_error *error) {
@@ -81,8 +81,8 @@ static int load_one(pock_machine *machine, const pock_tensor_file *file, const p
         if (strcmp(param->name, stored->name) == 0 && only_check) {
             return may_load(machine, param, file, stored, error);
         }
-        if (strcmp(param->name, stored->name) == 0 && pock_is_table(param)) {
-            return POCK_OK;
+        if (strcmp(param->name, stored->name) == 0 && pock_stays_in_file(param)) {
+            return POCK_OK; /* it is the same */
         }
         if (strcmp(param->name, stored->name) == 0) {
             int code = pock_tensor_file_read(file, stored, param, pock_machine_at(machine, param), error);
@@ -131,19 +131,19 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
     return code;
 }
 
-/* NULL for what is not in memory. */
+/* NULL for what is not in memory as it is in files. */
 static const void *contents(const pock_machine *machine, const pock_tensor *tensor) {
-    return pock_is_table(tensor) ? NULL : pock_machine_at(machine, tensor);
+    return pock_stays_in_file(tensor) ? NULL : pock_machine_at(machine, tensor);
 }
 
-/* The tables of a file of all parameters, piece by piece. */
+/* What stays in the weights file, put into a file of all parameters piece by piece. */
 static int put_tables(const pock_machine *machine, pock_tensor_writer *writer, pock_error *error) {
     uint64_t begin = 0;
     int code = POCK_OK;
     for (uint32_t i = 0; i < machine->model->param_count; i++) {
         const pock_tensor *param = &machine->model->params[i];
         char piece[PIECE];
-        for (uint64_t at = 0; pock_is_table(param) && at < param->nbytes && !code; at += PIECE) {
+        for (uint64_t at = 0; pock_stays_in_file(param) && at < param->nbytes && !code; at += PIECE) {
             size_t bytes = piece_at(param, at);
             code = pock_table_read(machine, param, piece, bytes, at, error);
             code = code ? code : pock_tensor_writer_put(writer, begin + at, piece, bytes, error);

@@ -179,7 +179,10 @@ ENGINE = """\
 struct __align__(64) tensor_map { char opaque[128]; };
 #define KERNEL_OF(threads) extern "C" __global__ __launch_bounds__(threads, 1)
 #define TENSOR_MAP(name) const __grid_constant__ tensor_map name
+#define KERNEL_IN_PAIRS(threads) extern "C" __global__ __cluster_dims__(2, 1, 1) __launch_bounds__(threads, 1)
 #define TENSOR_COPY(to, map, full, ...) tensor_copy(to, &map, full, __VA_ARGS__)
+#define TENSOR_COPY_BOTH(to, map, full, ...) tensor_copy_both(to, &map, full, __VA_ARGS__)
+#define CLUSTER_BARRIER asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" : : : "memory")
 static __device__ uint32_t shared_place(const void *at)
 {
     return (uint32_t)__cvta_generic_to_shared(at);
@@ -193,6 +196,12 @@ static __device__ void MBARRIER_INIT(uint64_t *b, int count)
 static __device__ void MBARRIER_ARRIVE(uint64_t *b)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_place(b)) : "memory");
+}
+static __device__ void MBARRIER_ARRIVE_AT(uint64_t *b, int rank)
+{
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+                 : : "r"(shared_place(b)), "r"(rank) : "memory");
 }
 static __device__ void MBARRIER_EXPECT(uint64_t *b, int bytes)
 {
@@ -230,6 +239,12 @@ static __device__ void tensor_copy(void *to, const tensor_map *map, uint64_t *fu
     asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {{{places}}}], [%2];"
                  : : "r"(shared_place(to)), "l"(map), "r"(shared_place(full)), {given} : "memory");
+}}
+static __device__ void tensor_copy_both(void *to, const tensor_map *map, uint64_t *full, {at})
+{{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {{{places}}}], [%2], %{3 + rank};"
+                 : : "r"(shared_place(to)), "l"(map), "r"(shared_place(full)), {given}, "h"((uint16_t)3) : "memory");
 }}
 """
 

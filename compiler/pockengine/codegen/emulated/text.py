@@ -47,6 +47,10 @@ PRELUDE = """\
 #define WGMMA_BEGUN pock_group_begun()
 #define WGMMA_WAIT(n) pock_group_wait(n)
 #define KERNEL_OF(threads) static
+#define KERNEL_IN_PAIRS(threads) static
+#define CLUSTER_BARRIER pock_cluster_barrier()
+#define TENSOR_COPY_BOTH(to, map, full, ...) pock_tensor_copy_both(to, map, full, (const int[]){__VA_ARGS__})
+#define MBARRIER_ARRIVE_AT(b, rank) pock_mbarrier_arrive(pock_of_block(b, rank), 0)
 #define TENSOR_MAP(name) const pock_tensor_map *name
 #define TENSOR_COPY(to, map, full, ...) pock_tensor_copy(to, map, full, (const int[]){__VA_ARGS__})
 #define MBARRIER_INIT(b, count) pock_mbarrier_init(b, count)
@@ -83,6 +87,7 @@ def units_of(calls: Iterable[Call], header: str) -> dict[str, str]:
 def _unit(kernel: Kernel, header: str, grid: Grid, operands: int) -> str:
     symbol, text = kernel.symbol, kernel.source
     waits = re.search(r"\b(BARRIER|QUAD_MAX|QUAD_SUM|WGMMA_WAIT)\b", text) is not None
+    cluster = 2 if "KERNEL_IN_PAIRS" in text else int(waits)
     arguments = ", ".join([*(f"arg[{i}]" for i in range(operands)), *(f"&map{i}" for i in range(len(kernel.maps)))])
     maps = "\n".join(f"    const pock_tensor_map map{i} = {_map(one)};" for i, one in enumerate(kernel.maps))
     return f"""\
@@ -100,7 +105,7 @@ static void body(void *const *arg)
 void {symbol}(void *const *arg, int task, int tasks)
 {{
     (void)task, (void)tasks;
-    pock_emulate(body, arg, {grid.blocks}, {grid.threads}, {int(waits)}, {kernel.shared});
+    pock_emulate(body, arg, {grid.blocks}, {grid.threads}, {cluster}, {kernel.shared});
 }}
 """
 

@@ -106,9 +106,11 @@ def test_sizes_that_cannot_be_copied_and_images(tmp_path: Path) -> None:
 WARPS, GROUPS = "64 x 64 by 4 warps", "64 x 64 by 1 warpgroups"
 
 
-def hasty(folder: Path, way: str, words: str, others: str, terms: int = 232) -> tuple[EmulatedLibrary, Case]:
+def hasty(
+    folder: Path, way: str, words: str, others: str, size: tuple[int, int, int] = (40, 72, 232)
+) -> tuple[EmulatedLibrary, Case]:
     """A product, made in a way, whose kernel has other words in the place of some."""
-    case = matmul((40, 72, terms), TURNS[1])
+    case = matmul(size, TURNS[1])
     choice = Products((Pick(f"{way} bf16", 1),), "bf16")
     lower = rewritten(lambda node, _target, _threads: kernels.lower(node, H200, choice), words, others)
     return EmulatedLibrary(folder, [case], get("host"), 1, ("-O1",), lower, "cuda"), case

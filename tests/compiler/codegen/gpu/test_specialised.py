@@ -22,6 +22,7 @@ from tests.compiler.codegen.gpu.test_rings import H200, TURNS, choices, convolut
 from tests.compiler.codegen.harness import Case, compare, draw, region_case
 
 LARGE, SMALL = (f"{size} warpgroups and a copying one" for size in ("128 x 256 by 2", "64 x 128 by 1"))
+PAIRS = [f"{size} by 2 warpgroups and a copying one, in pairs" for size in ("128 x 256", "128 x 128")]
 
 
 def small_gpu(compute: str = "bf16") -> Target:
@@ -54,6 +55,20 @@ def test_blocks_go_from_tile_to_tile(parts: int, compute: str, tmp_path: Path) -
     assert (launch.blocks, launch.pieces) == (3, 4 * 4 * parts)
     for index, case in enumerate(cases):
         compare(case, library.run(index, 1), "", 1e-4, 2e-5)
+
+
+@pytest.mark.parametrize("way", PAIRS)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_pairs_of_blocks_share_tiles(way: str, parts: int, tmp_path: Path) -> None:
+    """An odd number of rows of tiles, and batches."""
+    cases = [matmul((304, 520, 456), turns) for turns in TURNS]
+    library = _library(tmp_path, cases, way, small_gpu(), parts)
+    launch = library.lowered[0].calls[0].launch
+    assert isinstance(launch, Grid)
+    assert (launch.blocks, launch.pieces) == (2, 2 * 2 * -(-520 // int(way.split()[2])) * parts)
+    assert all("TENSOR_COPY_BOTH" in one.calls[0].kernel.source for one in library.lowered)
+    for index, case in enumerate(cases):
+        compare(case, library.run(index, 1), case.label, 1e-4, 2e-5)
 
 
 def batches(turns: tuple[bool, bool]) -> Case:
@@ -95,6 +110,7 @@ def _is_offered(case: Case) -> bool:
 
 def test_what_the_engine_cannot_read_is_copied_by_threads() -> None:
     assert _is_offered(matmul((64, 64, 64), TURNS[0]))
+    assert not any("pairs" in one.describe() for one in choices(matmul((128, 64, 64), TURNS[0]), H200)), "one row"
     assert not _is_offered(matmul((64, 64, 68), TURNS[1])), "rows that do not begin at multiples of 16 bytes"
     assert not _is_offered(convolution()), "an image"
     assert not any("copying" in one.describe() for one in choices(matmul((64, 64, 64), TURNS[0]), _ada()))
@@ -119,10 +135,12 @@ EARLY = (
 )
 
 
+@pytest.mark.parametrize("way", [LARGE, PAIRS[0]])
 @pytest.mark.parametrize("words, others", EARLY, ids=str)
-def test_what_is_read_or_written_too_early_is_seen(words: str, others: str, tmp_path: Path) -> None:
-    library, case = hasty(tmp_path, LARGE, words, others, terms=1096)
-    assert ends(lambda: library.run(0, 1)) or _is_wrong(case, partial(library.run, 0, 1))
+def test_what_is_read_or_written_too_early_is_seen(way: str, words: str, others: str, tmp_path: Path) -> None:
+    library, case = hasty(tmp_path, way, words, others, (136, 72, 1096))
+    run = partial(library.run, 0, 1)
+    assert ends(run) or _is_wrong(case, run)
 
 
 def _is_wrong(case: Case, run: Callable[[], list[np.ndarray]]) -> bool:
@@ -139,8 +157,16 @@ UNTOLD = (
 )
 
 
+def test_a_tile_of_both_blocks_is_given_back_by_both(tmp_path: Path) -> None:
+    words = "MBARRIER_ARRIVE_AT(&empty[(stage + 3) % 4], THREAD % 32)"
+    for others in ("MBARRIER_ARRIVE_AT(&empty[(stage + 3) % 4], BLOCK % 2)", ""):
+        library, case = hasty(tmp_path, PAIRS[0], words, others, (136, 72, 1096))
+        run = partial(library.run, 0, 1)
+        assert ends(run) or _is_wrong(case, run)
+
+
 @pytest.mark.parametrize("words", UNTOLD)
 def test_a_barrier_that_nobody_minds_ends_the_process(words: str, tmp_path: Path) -> None:
     """Instead of waiting for ever."""
-    library, _ = hasty(tmp_path, LARGE, words, "", terms=1096)
+    library, _ = hasty(tmp_path, LARGE, words, "", (136, 72, 1096))
     assert ends(lambda: library.run(0, 1))

@@ -15,7 +15,10 @@
 #define AT 128                  /* where it begins: GPUs promise no higher multiple */
 #define NOTHING 0xFF            /* each byte of floats that are none */
 
-_Thread_local int pock_block, pock_thread;
+#define MOST_CLUSTER 2
+#define POOL_STEP (256 << 10) /* from one block's shared memory to the next one's */
+
+_Thread_local int pock_block, pock_thread, pock_fiber;
 _Thread_local char *pock_pool;
 
 /* What a fiber is, while another one runs: the top of its stack, where its registers are. */
@@ -30,9 +33,12 @@ static _Thread_local struct {
     void *scheduler;
     void (*body)(void *const *arg);
     void *const *arg;
-    int threads, live;
-    int arrived, barriers; /* threads at the barrier, and barriers that all have passed */
-    int moved;             /* since the scheduler looked, some thread has gone on */
+    char *pools; /* of all blocks that run together */
+    int threads, live, cluster;
+    struct {
+        int arrived, passed; /* threads at the barrier, and barriers that all have passed */
+    } barriers[MOST_CLUSTER + 1]; /* of each block, and of all */
+    int moved;                    /* since the scheduler looked, some thread has gone on */
 } block;
 
 /* Saves the registers that functions keep, and the top of the stack in *from; goes on where `to` was left. */
@@ -56,14 +62,14 @@ __attribute__((naked, noinline)) static void change(UNUSED void **from, UNUSED v
 }
 
 static void to_scheduler(void) {
-    change(&block.fibers[pock_thread].top, block.scheduler);
+    change(&block.fibers[pock_fiber].top, block.scheduler);
 }
 
 /* Where a fiber begins. */
 static void run(void) {
     block.moved = 1;
     block.body(block.arg);
-    block.fibers[pock_thread].ended = 1;
+    block.fibers[pock_fiber].ended = 1;
     block.live--;
     to_scheduler();
     abort();
@@ -96,45 +102,68 @@ void pock_moved(void) {
     block.moved = 1;
 }
 
-void pock_barrier(void) {
-    int barrier = block.barriers;
+static void wait_for(int which, int threads) {
+    int passed = block.barriers[which].passed;
     block.moved = 1;
-    if (++block.arrived == block.threads) {
-        block.arrived = 0;
-        block.barriers++;
+    if (++block.barriers[which].arrived == threads) {
+        block.barriers[which].arrived = 0;
+        block.barriers[which].passed++;
     }
     do {
         pock_pause();
-    } while (block.barriers == barrier);
+    } while (block.barriers[which].passed == passed);
+}
+
+void pock_barrier(void) {
+    wait_for(pock_fiber / block.threads, block.threads);
+}
+
+void pock_cluster_barrier(void) {
+    wait_for(MOST_CLUSTER, block.threads * block.cluster);
+}
+
+void *pock_of_block(const void *at, int rank) {
+    return (char *)(uintptr_t)at + (ptrdiff_t)(rank - pock_fiber / block.threads) * POOL_STEP;
 }
 
 void pock_meet_warp(void) {
-    int first = pock_thread / WARP * WARP, met = ++block.fibers[pock_thread].meetings;
+    int first = pock_fiber / WARP * WARP, met = ++block.fibers[pock_fiber].meetings;
     block.moved = 1;
-    for (int i = first; i < first + WARP && i < block.threads; i++) {
+    for (int i = first; i < first + WARP && i < block.threads * block.cluster; i++) {
         while (block.fibers[i].meetings < met) {
             pock_pause();
         }
     }
 }
 
-/* Each thread in turn from one wait to the next. */
-static void run_block(int threads) {
-    for (int i = 0; i < threads; i++) {
+/* Each thread of some blocks, from `first` on, in turn from one wait to the next. */
+static void run_blocks(int first, int threads, int cluster) {
+    int all = threads * cluster;
+    if (all > MOST_THREADS || cluster > MOST_CLUSTER) {
+        fprintf(stderr, "%d blocks of %d threads cannot run together\n", cluster, threads);
+        abort();
+    }
+    for (int i = 0; i < all; i++) {
         block.fibers[i] = (fiber){fresh(block.stacks + (size_t)i * STACK_BYTES), 0, 0};
     }
-    block.threads = block.live = threads;
-    block.arrived = block.barriers = 0;
+    block.threads = threads;
+    block.cluster = cluster;
+    block.live = all;
+    memset(block.barriers, 0, sizeof block.barriers);
     while (block.live) {
         int live = block.live;
         block.moved = 0;
-        for (pock_thread = 0; pock_thread < threads; pock_thread++) {
-            if (!block.fibers[pock_thread].ended) {
-                change(&block.scheduler, block.fibers[pock_thread].top);
+        for (pock_fiber = 0; pock_fiber < all; pock_fiber++) {
+            int rank = pock_fiber / threads;
+            pock_thread = pock_fiber % threads;
+            pock_block = first + rank;
+            pock_pool = block.pools ? block.pools + (size_t)rank * POOL_STEP + AT : NULL;
+            if (!block.fibers[pock_fiber].ended) {
+                change(&block.scheduler, block.fibers[pock_fiber].top);
             }
         }
         if (!block.moved && block.live == live) {
-            fprintf(stderr, "threads of a block wait for others that %s\n", live < threads ? "have ended" : "wait for them");
+            fprintf(stderr, "threads of a block wait for others that %s\n", live < all ? "have ended" : "wait for them");
             abort();
         }
     }
@@ -150,21 +179,27 @@ static void *taken(size_t bytes, const char *what) {
     return memory;
 }
 
-static void check_pool(int shared) {
-    for (int i = 0; i < BEYOND; i++) {
-        if ((unsigned char)pock_pool[shared + i] != NOTHING) {
+static void fill_pools(int cluster, int shared) {
+    for (int rank = 0; rank < cluster; rank++) {
+        memset(block.pools + (size_t)rank * POOL_STEP + AT, NOTHING, (size_t)shared + BEYOND);
+    }
+}
+
+static void check_pools(int cluster, int shared) {
+    for (int i = 0; i < cluster * BEYOND; i++) {
+        if ((unsigned char)block.pools[(size_t)(i / BEYOND) * POOL_STEP + AT + (size_t)(shared + i % BEYOND)] != NOTHING) {
             fprintf(stderr, "a block writes beyond its shared memory of %d bytes\n", shared);
             abort();
         }
     }
 }
 
-void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits, int shared) {
-    if (waits && !block.stacks) {
+void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int cluster, int shared) {
+    if (cluster && !block.stacks) {
         block.stacks = taken((size_t)MOST_THREADS * STACK_BYTES, "the stacks");
     }
-    if (shared && !pock_pool) {
-        pock_pool = (char *)taken(MOST_SHARED + BEYOND + AT, "the shared memory") + AT;
+    if (shared && !block.pools) {
+        block.pools = taken((size_t)MOST_CLUSTER * POOL_STEP, "the shared memory");
     }
     if (shared > MOST_SHARED) {
         fprintf(stderr, "no GPU gives a block %d bytes of shared memory\n", shared);
@@ -172,18 +207,21 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
     }
     block.body = body;
     block.arg = arg;
-    for (pock_block = 0; pock_block < blocks; pock_block++) {
+    pock_fiber = 0;
+    for (int first = 0; first < blocks; first += cluster ? cluster : 1) {
         if (shared) {
-            memset(pock_pool, NOTHING, (size_t)shared + BEYOND);
+            fill_pools(cluster ? cluster : 1, shared);
         }
-        if (waits) {
-            run_block(threads);
+        if (cluster) {
+            run_blocks(first, threads, cluster);
             if (shared) {
-                check_pool(shared);
+                check_pools(cluster, shared);
             }
             pock_tensor_copies_end();
             continue;
         }
+        pock_block = first;
+        pock_pool = shared ? block.pools + AT : NULL;
         for (pock_thread = 0; pock_thread < threads; pock_thread++) {
             body(arg);
         }

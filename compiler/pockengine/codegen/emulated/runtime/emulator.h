@@ -6,19 +6,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which block and thread this is. */
-extern _Thread_local int pock_block, pock_thread;
+/* Which block and thread of it this is, and which of all threads that run together. */
+extern _Thread_local int pock_block, pock_thread, pock_fiber;
 
 /* A block's shared memory beside what its kernel declares. */
 extern _Thread_local char *pock_pool;
 
-/* Runs `body` on the operands `arg` as each thread of each block. `waits`: threads wait for each other. A block has `shared` bytes
- * at pock_pool, with nothing sensible in them; one that writes beyond ends the process. */
-void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int waits, int shared);
+/* Runs `body` on the operands `arg` as each thread of each block. `cluster`: blocks that run together; 0: threads do not wait for
+ * each other. A block has `shared` bytes at pock_pool, with nothing sensible in them; one that writes beyond ends the process. */
+void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, int threads, int cluster, int shared);
 
 /* Waits for all threads of the block. Ends the process where one of them has ended: on a GPU that is undefined; and where each
  * waits for another. */
 void pock_barrier(void);
+
+/* Waits for all threads of the blocks that run together. The same place in the shared memory of block `rank` of them. */
+void pock_cluster_barrier(void);
+void *pock_of_block(const void *at, int rank);
 
 /* For waits of other kinds: lets others go on; says that the thread, or what others wait for, has gone on; waits for all threads
  * of the warp. */
@@ -75,6 +79,9 @@ void pock_mbarrier_init(uint64_t *barrier, int count);
 void pock_mbarrier_arrive(uint64_t *barrier, int bytes);
 void pock_mbarrier_wait(uint64_t *barrier, int parity);
 void pock_tensor_copy(void *to, const pock_tensor_map *map, uint64_t *full, const int *at);
+
+/* The same to two blocks that run together, each of which counts the bytes. */
+void pock_tensor_copy_both(void *to, const pock_tensor_map *map, uint64_t *full, const int *at);
 
 /* Ends the process where a block ends before one of its copies. */
 void pock_tensor_copies_end(void);

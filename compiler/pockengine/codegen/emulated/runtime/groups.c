@@ -27,7 +27,7 @@ static begun *mine(void) {
         fprintf(stderr, "not enough memory for the products of %d threads\n", MOST_THREADS);
         abort();
     }
-    return &threads[pock_thread];
+    return &threads[pock_fiber];
 }
 
 static void check(int right, const char *what) {

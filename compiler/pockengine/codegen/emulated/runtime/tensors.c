@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_COPIES 64
+#define MOST_COPIES 128
 #define LINE 128
 #define PIECE 16
-#define LINES 1024   /* bytes after which pieces lie in the same order again */
+#define LINES 1024   /* bytes after which pieces lie in the same order again: a multiple of it is one in all shared memory */
 #define NOTHING 0xFF /* each byte of floats that are none */
 
-/* What lies in the eight bytes of a barrier: arrivals and bytes until the phase is over, and which phase that is. */
+/* What lies in the eight bytes of a barrier: arrivals and bytes until the phase is over, and which phase that is. Bytes may be
+ * there before they are expected. */
 typedef struct {
     int32_t bytes;
     uint16_t left;
@@ -39,7 +40,7 @@ static gate read_gate(const uint64_t *barrier) {
     gate found;
     check((uintptr_t)barrier % sizeof *barrier == 0, "a barrier does not lie at a multiple of its bytes");
     memcpy(&found, barrier, sizeof found);
-    check(found.parity < 2 && found.bytes >= 0, "a barrier was not made ready");
+    check(found.parity < 2, "a barrier was not made ready");
     return found;
 }
 
@@ -79,9 +80,8 @@ static int box_bytes(const pock_tensor_map *map) {
 
 /* Where a byte of a box lies, in lines whose pieces are exchanged. */
 static char *place(char *to, int byte) {
-    const char *window = (const char *)((uintptr_t)pock_pool & ~(uintptr_t)(LINES - 1));
-    uint64_t address = (uint64_t)(to + byte - window);
-    return to + byte + (ptrdiff_t)((address ^ (address / LINE % (LINES / LINE)) * PIECE) - address);
+    uintptr_t address = (uintptr_t)(to + byte);
+    return (char *)(address ^ (address / LINE % (LINES / LINE)) * PIECE);
 }
 
 /* Makes the copy; zeros where the box is beyond the tensor. */
@@ -140,6 +140,12 @@ void pock_mbarrier_wait(uint64_t *barrier, int parity) {
     }
     pock_copies_seen();
     pock_moved();
+}
+
+void pock_tensor_copy_both(void *to, const pock_tensor_map *map, uint64_t *full, const int *at) {
+    for (int rank = 0; rank < 2; rank++) {
+        pock_tensor_copy(pock_of_block(to, rank), map, pock_of_block(full, rank), at);
+    }
 }
 
 void pock_tensor_copies_end(void) {

@@ -64,11 +64,16 @@ class GroupShape(Shape):
         """Of shared memory."""
         return self.stages_kept * (self.rows + self.columns) * LINE + LINE * LINES
 
+    @property
+    def read_bytes(self) -> int:
+        """Of a step: tiles from the GPU's cache."""
+        return (self.rows + self.columns) * LINE
+
     def group_pace(self, compute: str, gpu: Gpu) -> Pace:
         """Of a block: the slowest of arithmetic, of reading operands, and of reading the tiles in shared memory."""
         deep = deep_of(compute)
         flops = 2 * self.rows * self.columns * deep / (gpu.matrix_flops_per_cycle(compute) / gpu.multiprocessors)
-        read = (self.rows + self.columns) * LINE / CACHE_BYTES
+        read = self.read_bytes / CACHE_BYTES
         shared = (self.rows + self.threads // GROUP * self.columns) * LINE / SHARED_CYCLE
         resident = max(1, gpu.block_shared_bytes // self.nbytes)
         return Pace(deep, max(flops, read, shared), LATENCY / (self.stages_kept - 2), resident)

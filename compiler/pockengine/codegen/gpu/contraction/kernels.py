@@ -61,7 +61,7 @@ class Products:
 class _Way:
     """A template that makes a product, with its blocks, where sums are whole, and threads of one.
 
-    by_turns  blocks make several of the pieces that others have a block for each of
+    by_turns  blocks make several of the pieces that others have a block for each of, so many blocks together
     of_codes  it multiplies codes"""
 
     name: str
@@ -70,7 +70,7 @@ class _Way:
     threads: int
     pace: Pace
     on_units: bool = False
-    by_turns: bool = False
+    by_turns: int = 0
     of_codes: bool = False
 
     def grid(self, parts: int, trips: int, gpu: Gpu) -> Grid:
@@ -78,7 +78,7 @@ class _Way:
         pieces = self.blocks * parts
         if not self.by_turns:
             return Grid(pieces, self.threads, trips)
-        return Grid(specialised.blocks(pieces, gpu), self.threads, trips, pieces=pieces)
+        return Grid(specialised.blocks(pieces, gpu, self.by_turns), self.threads, trips, pieces=pieces)
 
 
 _Option = tuple[_Way, Cut]
@@ -205,8 +205,8 @@ def _on_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float]
     batch, m, n, _ = writer.part.sizes()
     for role in specialised.shapes(writer, compute, gpu):
         made = partial(specialised.tiled, shape=role, compute=compute, gpu=gpu)
-        count, pace = batch * role.blocks(m, n), role.group_pace(compute, gpu)
-        yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, True)
+        count, pace = batch * role.shared.blocks(m, n) * role.together, role.group_pace(compute, gpu)
+        yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, role.together)
     for group in groups.shapes(writer, compute, gpu):
         made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)
         yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), True)

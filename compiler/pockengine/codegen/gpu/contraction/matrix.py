@@ -144,11 +144,11 @@ def pieces(writer: Writer, shape: Shape) -> int:
     return batch * shape.blocks(m, n)
 
 
-def place(writer: Writer, shape: Shape) -> None:
-    """Where the tile `block` lies: blocks go through the tiles of the result by columns, of some rows of tiles at a
-    time, so that those that run together read little that is not in the GPU's cache. `m0` and `n0` are the first row
-    and column of the block's tile, `row0` and `column0` those of its warp; `g` and `t` say which of a piece the thread
-    has."""
+def place(writer: Writer, shape: Shape, below: str = "") -> None:
+    """Where the tile `block` lies, or what begins so many rows `below`: blocks go through the tiles of the result by
+    columns, of some rows of tiles at a time, so that those that run together read little that is not in the GPU's
+    cache. `m0` and `n0` are the first row and column of the block's tile, `row0` and `column0` those of its warp; `g`
+    and `t` say which of a piece the thread has."""
     code, (_, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
     code.line(f"const int b = block / {across * down}, turn = block % {across * down};")
@@ -158,7 +158,7 @@ def place(writer: Writer, shape: Shape) -> None:
         code.line(f"const int row = turn / {TOGETHER * across} * {TOGETHER};")
         code.line(f"const int height = {down} - row < {TOGETHER} ? {down} - row : {TOGETHER};")
     turn = f"turn % {TOGETHER * across}" if down > TOGETHER else "turn"
-    code.line(f"const ptrdiff_t m0 = ({row} + {turn} % {height}) * {shape.rows};")
+    code.line(f"const ptrdiff_t m0 = ({row} + {turn} % {height}) * {shape.rows}{below};")
     code.line(f"const ptrdiff_t n0 = {turn} / {height} * {shape.columns};")
     code.line("const int g = THREAD % 32 / 4, t = THREAD % 4;")
     code.line(f"const int row0 = THREAD / 32 / {shape.across} * {shape.m * 16};")

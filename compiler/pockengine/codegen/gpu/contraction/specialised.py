@@ -3,18 +3,24 @@
 The threads of a block have one of two roles ("warp specialisation"). One thread of the last warpgroup begins copies of
 boxes; the other warpgroups multiply them, and are never asked to copy. Two barriers of each pair of tiles say that it
 is full and that it is free. A block makes one tile of the result after the other: while the results of one are written,
-those of the operands for the next are on their way. These words of GPU-C are only for languages that have such an
-engine (PTX ISA 8.7, "cp.async.bulk.tensor", "mbarrier", "setmaxnreg"):
+those of the operands for the next are on their way. Two blocks that run together ("cluster") may make tiles one below
+the other: each copies half of the right operand's tile to both, so that less comes from the GPU's cache.
+These words of GPU-C are only for languages that have such an engine (PTX ISA 8.7, "cp.async.bulk.tensor", "mbarrier",
+"setmaxnreg", "barrier.cluster"):
 
     KERNEL_OF(threads)         KERNEL, which is started with so many threads
+    KERNEL_IN_PAIRS(threads)   the same, of which block 2 i and block 2 i + 1 run together
     TENSOR_MAP(name)           parameter of a kernel: how boxes of an operand are found (`Kernel.maps`)
     TENSOR_COPY(to, map, full, c...)
                                begins to copy the box at these coordinates, the innermost first, to lines of 128 bytes,
                                whose pieces change places as they do in groups.py; zeros beyond the tensor. The barrier
                                `full` counts its bytes
+    TENSOR_COPY_BOTH(to, map, full, c...)
+                               the same to both blocks of a pair, where barriers at this place count the bytes
     MBARRIER_INIT(b, count)    the barrier `b`, eight bytes of shared memory, waits for so many arrivals in each phase
     MBARRIERS_SEEN             barriers that the thread has made ready are seen by the engine
-    MBARRIER_ARRIVE(b)         the thread arrives
+    MBARRIER_ARRIVE(b)         the thread arrives; MBARRIER_ARRIVE_AT(b, rank): at that of block `rank` of a pair
+    CLUSTER_BARRIER            BARRIER of both blocks of a pair
     MBARRIER_EXPECT(b, bytes)  the thread arrives, and so many bytes belong to this phase
     MBARRIER_WAIT(b, parity)   until the phase of this parity is over. The first one has parity 0; the one before it is
                                over
@@ -22,9 +28,9 @@ engine (PTX ISA 8.7, "cp.async.bulk.tensor", "mbarrier", "setmaxnreg"):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 from ....plan.program import Kernel, TensorMap
@@ -34,7 +40,7 @@ from ..pace import LATENCY, Pace
 from ..source import kernel_body
 from .groups import ACROSS, GROUP, LINE, PIECE, GroupShape, Lined, declare, multiply, sides_of
 from .groups import shapes as copied_by_threads
-from .matrix import pieces, place, results
+from .matrix import Shape, pieces, place, results
 from .rings import SIDES
 from .writer import Writer
 
@@ -47,12 +53,16 @@ COPYING, MULTIPLYING = 40, 232
 class RoleShape(GroupShape):
     """A block's part of the result: `threads` are those that multiply.
 
-    stages_kept  of tiles: one more than are on their way"""
+    stages_kept  of tiles: one more than are on their way
+    in_pairs     two blocks share tiles of the right operand"""
+
+    in_pairs: bool = False
 
     @property
     def name(self) -> str:
         """See Shape."""
-        return f"{self.rows} x {self.columns} by {self.threads // GROUP} warpgroups and a copying one"
+        pairs = ", in pairs" if self.in_pairs else ""
+        return f"{self.rows} x {self.columns} by {self.threads // GROUP} warpgroups and a copying one{pairs}"
 
     @property
     def nbytes(self) -> int:
@@ -64,13 +74,35 @@ class RoleShape(GroupShape):
         """Threads of a block."""
         return self.threads + GROUP
 
+    @property
+    def together(self) -> int:
+        """Blocks that share tiles."""
+        return 2 if self.in_pairs else 1
+
+    @property
+    def shared(self) -> Shape:
+        """What these make together."""
+        return replace(self, down=self.down * self.together)
+
+    def own_width(self, side: Lined) -> int:
+        """Rows or columns of a tile that a block copies."""
+        return side.width // self.together if side.name == SIDES[1] else side.width
+
+    @property
+    def read_bytes(self) -> int:
+        """See GroupShape."""
+        return (self.rows + self.columns // self.together) * LINE
+
     def group_pace(self, compute: str, gpu: Gpu) -> Pace:
         """See GroupShape."""
         return replace(super().group_pace(compute, gpu), latency=LATENCY / (self.stages_kept - 1), resident=1)
 
 
-SHAPES = RoleShape(8, 1, 1, 32, 4), RoleShape(8, 1, 1, 16, 6), RoleShape(4, 1, 1, 32, 5), RoleShape(4, 1, 1, 16, 8)
-"""128 x 256 results, 128 x 128, 64 x 256, 64 x 128."""
+SHAPES = (
+    RoleShape(8, 1, 1, 32, 4, True), RoleShape(8, 1, 1, 32, 4), RoleShape(8, 1, 1, 16, 6, True),
+    RoleShape(8, 1, 1, 16, 6), RoleShape(4, 1, 1, 32, 5), RoleShape(4, 1, 1, 16, 8),
+)  # fmt: skip
+"""128 x 256 results, 128 x 128, each also in pairs; 64 x 256, 64 x 128."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +125,24 @@ class _Dimension(NamedTuple):
 
 def shapes(writer: Writer, compute: str, gpu: Gpu) -> Iterable[RoleShape]:
     """What a block may make; nothing where a GPU has no such units, or the engine cannot read an operand."""
-    able = any(copied_by_threads(writer, compute, gpu)) and all(
-        map(partial(_boxes, writer), sides_of(writer, SHAPES[0], compute))
-    )
-    return SHAPES if able else ()
+    if not any(copied_by_threads(writer, compute, gpu)):
+        return ()
+    if not all(_boxes(writer, side, side.width) for side in sides_of(writer, SHAPES[0], compute)):
+        return ()
+    _, m, _, _ = writer.part.sizes()
+    return [shape for shape in SHAPES if not shape.in_pairs or m > shape.rows]
 
 
 def tiled(writer: Writer, shape: RoleShape, compute: str, gpu: Gpu) -> Kernel:
     """Each block makes every so many tiles of the result."""
     code, stages, sides = writer.code, shape.stages_kept, sides_of(writer, shape, compute)
-    boxes = [_boxes(writer, side) for side in sides]
+    boxes = [_boxes(writer, side, shape.own_width(side)) for side in sides]
     maps = [one.map for one in boxes if one is not None]
     parameters = [f"TENSOR_MAP({side.name}_map)" for side in sides]
-    word, operands = f"KERNEL_OF({shape.started})", [*writer.operands, *writer.scratch()]
+    word, operands = (
+        f"{'KERNEL_IN_PAIRS' if shape.in_pairs else 'KERNEL_OF'}({shape.started})",
+        [*writer.operands, *writer.scratch()],
+    )
     with kernel_body(code, operands, word, parameters):
         for side, map in zip(sides, maps, strict=True):
             code.line(f"/* {side.name}_map: {map} */")
@@ -117,29 +154,38 @@ def tiled(writer: Writer, shape: RoleShape, compute: str, gpu: Gpu) -> Kernel:
             _copy_all(writer, shape, sides, [one.at for one in boxes if one is not None], gpu)
         with code.block("else"):
             _multiply_all(writer, shape, sides, compute, gpu)
+        if shape.in_pairs:
+            code.line("CLUSTER_BARRIER; /* the other block may write to this one's memory until then */")
     return writer.kernel(f"{compute}_specialised", shape.nbytes, maps)
 
 
-def blocks(pieces: int, gpu: Gpu) -> int:
-    """That are started for so many tiles: one for each multiprocessor."""
-    return min(pieces, gpu.multiprocessors)
+def blocks(tiles: int, gpu: Gpu, together: int) -> int:
+    """That are started for so many tiles, of which some are made together: one for each multiprocessor."""
+    return min(tiles, max(1, gpu.multiprocessors // together) * together)
 
 
 def _make_barriers(writer: Writer, shape: RoleShape) -> None:
-    """A tile is full when one thread has asked for its copies, and they are there; free when each warp has read it."""
+    """A tile is full when one thread has asked for its copies, and they are there; free when each warp that reads it
+    has: of both blocks of a pair, since each copies to both."""
     code = writer.code
     with code.block("if (THREAD == 0)"):
         with code.loop("i", shape.stages_kept):
             code.line("MBARRIER_INIT(&full[i], 1);")
-            code.line(f"MBARRIER_INIT(&empty[i], {shape.threads // 32});")
+            code.line(f"MBARRIER_INIT(&empty[i], {shape.threads // 32 * shape.together});")
         code.line("MBARRIERS_SEEN;")
-    code.line("BARRIER;")
+    code.line("CLUSTER_BARRIER;" if shape.in_pairs else "BARRIER;")
 
 
-def _each_tile(writer: Writer, shape: RoleShape, gpu: Gpu) -> tuple[str, str, str, str]:
+@contextmanager
+def _each_tile(writer: Writer, shape: RoleShape, gpu: Gpu) -> Iterator[None]:
     """The loop over the block's tiles of the result."""
-    count = pieces(writer, shape) * writer.cut.parts
-    return "piece", str(count), "BLOCK", str(blocks(count, gpu))
+    together, whole = shape.together, pieces(writer, shape.shared)
+    count = whole * writer.cut.parts
+    first, step = ("BLOCK / 2" if shape.in_pairs else "BLOCK"), blocks(count * together, gpu, together) // together
+    with writer.code.loop("piece", count, first, step):
+        writer.piece("(int)piece", whole)
+        place(writer, shape.shared, f" + BLOCK % 2 * {shape.rows}" if shape.in_pairs else "")
+        yield
 
 
 def _copy_all(
@@ -150,47 +196,56 @@ def _copy_all(
         code.line(f"REGISTERS_LESS({COPYING});")
     with (
         code.block(f"if (THREAD % {GROUP} == 0)"),
-        code.loop(*_each_tile(writer, shape, gpu)),
+        _each_tile(writer, shape, gpu),
+        code.loop("k0", "end", "first", sides[0].deep),
     ):
-        writer.piece("(int)piece", pieces(writer, shape))
-        place(writer, shape)
-        with code.loop("k0", "end", "first", sides[0].deep):
-            code.line("MBARRIER_WAIT(&empty[stage], parity ^ 1);")
-            code.line(f"MBARRIER_EXPECT(&full[stage], {(shape.rows + shape.columns) * LINE});")
-            for side, at in zip(sides, places, strict=True):
-                _copy(writer, side, at)
-            _next_stage(writer, shape)
+        code.line("MBARRIER_WAIT(&empty[stage], parity ^ 1);")
+        code.line(f"MBARRIER_EXPECT(&full[stage], {(shape.rows + shape.columns) * LINE});")
+        for side, at in zip(sides, places, strict=True):
+            _copy(writer, shape, side, at)
+        _next_stage(writer, shape)
 
 
-def _copy(writer: Writer, side: Lined, at: Sequence[str]) -> None:
-    """The boxes of a tile: one of all lines along k, or one of each 64 columns across it."""
-    axis = "m0" if side.name == SIDES[0] else "n0"
-    for column in range(0, side.width, side.width if side.by_k else ACROSS):
-        to = f"{side.name}_tile[stage]" + (f" + {column // ACROSS * side.deep * LINE}" if column else "")
-        where = [f"(int){one}" + (f" + {column}" if column and one == axis else "") for one in at]
-        writer.code.line(f"TENSOR_COPY({to}, {side.name}_map, &full[stage], {', '.join(where)});")
+def _copy(writer: Writer, shape: RoleShape, side: Lined, at: Sequence[str]) -> None:
+    """The boxes of a tile, or of the block's part of it: one of all lines along k, or one of each 64 columns across
+    it."""
+    axis, own = "m0" if side.name == SIDES[0] else "n0", shape.own_width(side)
+    parted, each = own < side.width, own if side.by_k else ACROSS
+    line = LINE if side.by_k else side.deep * LINE // ACROSS
+    for column in range(0, own, each):
+        to = f"{side.name}_tile[stage] + {column * line}"
+        where = [f"(int){one} + {column}" if one == axis else f"(int){one}" for one in at]
+        if parted:
+            to += f" + BLOCK % 2 * {own * line}"
+            where = [f"{one} + BLOCK % 2 * {own}" if axis in one else one for one in where]
+        word = "TENSOR_COPY_BOTH" if parted else "TENSOR_COPY"
+        writer.code.line(f"{word}({to}, {side.name}_map, &full[stage], {', '.join(where)});")
 
 
 def _multiply_all(writer: Writer, shape: RoleShape, sides: Sequence[Lined], compute: str, gpu: Gpu) -> None:
     """A tile is free again when the product after the one that reads it has begun: only then is that one waited for."""
-    code, stages = writer.code, shape.stages_kept
+    code = writer.code
     if shape.threads > GROUP:
         code.line(f"REGISTERS_MORE({MULTIPLYING});")
-    with code.loop(*_each_tile(writer, shape, gpu)):
-        writer.piece("(int)piece", pieces(writer, shape))
-        place(writer, shape)
+    with _each_tile(writer, shape, gpu):
         code.line(f"float sums[1][{shape.n}][4] = {{{{{{0}}}}}};")
         with code.loop("k0", "end", "first", sides[0].deep):
             code.line("MBARRIER_WAIT(&full[stage], parity);")
             multiply(writer, sides, shape, compute)
             code.line("WGMMA_WAIT(1);")
-            with code.block("if (k0 > first && THREAD % 32 == 0)"):
-                code.line(f"MBARRIER_ARRIVE(&empty[(stage + {stages - 1}) % {stages}]);")
+            with code.block("if (k0 > first)"):
+                _give_back(writer, shape)
             _next_stage(writer, shape)
         code.line("WGMMA_WAIT(0);")
-        with code.block("if (THREAD % 32 == 0)"):
-            code.line(f"MBARRIER_ARRIVE(&empty[(stage + {stages - 1}) % {stages}]);")
+        _give_back(writer, shape)
         results(writer, shape)
+
+
+def _give_back(writer: Writer, shape: RoleShape) -> None:
+    """The tile before `stage`."""
+    code, barrier = writer.code, f"&empty[(stage + {shape.stages_kept - 1}) % {shape.stages_kept}]"
+    with code.block(f"if (THREAD % 32 < {shape.together})"):
+        code.line(f"MBARRIER_ARRIVE_AT({barrier}, THREAD % 32);" if shape.in_pairs else f"MBARRIER_ARRIVE({barrier});")
 
 
 def _next_stage(writer: Writer, shape: RoleShape) -> None:
@@ -200,9 +255,9 @@ def _next_stage(writer: Writer, shape: RoleShape) -> None:
         code.line("parity ^= 1;")
 
 
-def _boxes(writer: Writer, side: Lined) -> _Boxes | None:
-    """None where the engine cannot read it: an axis is no single loop, a step is no multiple of 16 bytes and of the one
-    before, or it is an image."""
+def _boxes(writer: Writer, side: Lined, width: int) -> _Boxes | None:
+    """Those of so many rows or columns at a time. None where the engine cannot read it: an axis is no single loop, a
+    step is no multiple of 16 bytes and of the one before, or it is an image."""
     access, axis, flat, extent = writer.side(side.name)
     k, (along_k, along_x) = writer.part.sizes()[3], (access.linear(writer.part.k), access.linear(axis))
     if access.windows or along_k is None or along_x is None or access.base * side.itemsize % PIECE:
@@ -211,7 +266,7 @@ def _boxes(writer: Writer, side: Lined) -> _Boxes | None:
     batch = zip(extents, strides, digits("b", extents), strict=True)
     dimensions = sorted([
         _Dimension(along_k, k, side.deep, "k0"),
-        _Dimension(along_x, extent, side.width if along_k == 1 else ACROSS, f"{flat}0"),
+        _Dimension(along_x, extent, width if along_k == 1 else ACROSS, f"{flat}0"),
         *(_Dimension(stride, count, 1, f"({digit})") for count, stride, digit in batch if stride),
     ])  # fmt: skip
     steps = tuple(one.stride * side.itemsize for one in dimensions[1:])

@@ -66,6 +66,14 @@ class Course:
         """Whether it follows a list, which no bell tells of."""
         return any(name in _LISTS for name in self.follows)
 
+    def note_lists(self) -> None:
+        """Note what stands in the lists, before the caller knows of the stream and reads them: what has changed
+        earlier is not told, what changes later is."""
+        for name in self.follows:
+            if name in _LISTS:
+                topic = Topic(name)
+                self._looks[topic] = self.services.lists.look(self.workspace_id, topic, anew=True)
+
     def look(self) -> Iterator[Told]:
         """What is new; `positions` advance with each event that is taken. Nothing new: nothing."""
         with self.services.database.read() as session:
@@ -122,9 +130,8 @@ class Course:
 
     def _list(self, topic: Topic) -> Iterator[Told]:
         after = self.services.lists.look(self.workspace_id, topic)
-        before = self._looks.get(topic)
-        self._looks[topic] = after
-        if before is None or before is after:
+        before, self._looks[topic] = self._looks[topic], after
+        if before is after:
             return
         found = difference(before, after, lambda state: state in _FINAL[topic])
         if found:

@@ -58,7 +58,9 @@ def _course(follow: Follow, caller: Reader, services: ServicesDep, last_event_id
     if len(positions) != len(follow):
         detail = f"header.Last-Event-ID: has {len(positions)} positions for the {len(follow)} that are followed."
         raise Problem(Failure.INVALID, detail)
-    return Course(services, caller.workspace_id, follow, positions)
+    course = Course(services, caller.workspace_id, follow, positions)
+    course.note_lists()
+    return course
 
 
 @router.get("", response_class=EventSourceResponse)

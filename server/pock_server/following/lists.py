@@ -57,6 +57,7 @@ Look = Mapping[str, Seen]
 class _Watched:
     lock: threading.Lock = field(default_factory=threading.Lock)
     look: Look | None = None
+    began_at: float = 0.0
     good_until: float = 0.0
     asked_at: float = 0.0
 
@@ -71,14 +72,17 @@ class Lists:
         self._lock = threading.Lock()
         self._watched: dict[tuple[str, Topic], _Watched] = {}
 
-    def look(self, workspace_id: str, topic: Topic) -> Look:
-        """What the list holds, at most a second ago, or longer where a look takes more than 50 ms. The same object as
-        before says that nobody has looked again."""
+    def look(self, workspace_id: str, topic: Topic, anew: bool = False) -> Look:
+        """What the list holds, at most a second ago, or longer where a look takes more than 50 ms; `anew`: now or
+        later, by one look for all who ask before it begins. The same object as before says that nobody has looked
+        again."""
+        asked_at = time.monotonic()
         watched = self._of(workspace_id, topic)
         with watched.lock:  # one looks, the others wait for what is seen
             began = time.monotonic()
-            if watched.look is None or began >= watched.good_until:
-                watched.look = self._read(workspace_id, topic)
+            good = watched.began_at >= asked_at if anew else began < watched.good_until
+            if watched.look is None or not good:
+                watched.look, watched.began_at = self._read(workspace_id, topic), began
                 ended = time.monotonic()
                 watched.good_until = ended + max(LOOK_SECONDS, _SHARE * (ended - began))
             return watched.look

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -118,7 +120,9 @@ def test_a_hundred_can_be_followed(person: Person) -> None:
 
 def course(server: Server, person: Person, *names: str) -> Course:
     caller = by_key(server.services, person.key, Source())
-    return Course(server.services, caller.workspace_id, names, [0] * len(names))
+    made = Course(server.services, caller.workspace_id, names, [0] * len(names))
+    made.note_lists()
+    return made
 
 
 def told(stream: Course) -> list[tuple[str, Any]]:
@@ -212,6 +216,50 @@ def test_one_look_a_second_serves_all_who_follow_a_list(
     person.build()
     seen = {id(server.services.lists.look(stream.workspace_id, lists.Topic.BUILDS)) for stream in streams}
     assert len(seen) == 1
+
+
+def test_a_stream_is_not_told_what_changed_before_it_began(
+    server: Server, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the last look, of another stream, is older and still good."""
+    monkeypatch.setattr(lists, "LOOK_SECONDS", 3600.0)
+    first = course(server, person, "builds")
+    earlier = person.build().json()["id"]
+    stream = course(server, person, "builds")
+    later = person.build(recipe={"batch": 99}).json()["id"]
+    course(server, person, "builds")
+    found = notice(stream)
+    assert found is not None and [row["id"] for row in found["changed"]] == [later]
+    found = notice(first)
+    assert found is not None and {row["id"] for row in found["changed"]} == {earlier, later}
+
+
+def test_streams_that_begin_during_a_look_share_the_next(
+    server: Server, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = server.services.lists
+    find, read, together = watched._of, watched._read, 5
+    asked = threading.Semaphore(0)
+    looks: list[lists.Look] = []
+
+    def note(*of: Any) -> Any:
+        asked.release()
+        return find(*of)
+
+    def look_slowly(*of: Any) -> lists.Look:
+        if not looks:
+            for _ in range(together):
+                assert asked.acquire(timeout=30)
+        looks.append(read(*of))
+        return looks[-1]
+
+    monkeypatch.setattr(watched, "_of", note)
+    monkeypatch.setattr(watched, "_read", look_slowly)
+    with ThreadPoolExecutor(together) as pool:
+        began = [pool.submit(course, server, person, "builds") for _ in range(together)]
+    for one in began:
+        one.result()
+    assert len(looks) <= 2
 
 
 def test_older_rows_that_newer_ones_push_out_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:

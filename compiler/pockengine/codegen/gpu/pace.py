@@ -80,18 +80,40 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class Tail:
+    """The last of a product's tiles, for which not all multiprocessors are wanted.
+
+    first    tiles before them
+    tiles    their number
+    rows     of a tile
+    columns  of a tile"""
+
+    first: int
+    tiles: int
+    rows: int
+    columns: int
+
+    @property
+    def size(self) -> int:
+        """Results."""
+        return self.tiles * self.rows * self.columns
+
+
+@dataclass(frozen=True)
 class Cut:
-    """The sums of a product in `parts`, each of `terms` terms (the last one of what is left), which other blocks make.
-    `cycles` is what all of it takes."""
+    """The sums of a product in `parts`, each of `terms` terms (the last one of what is left), which other blocks make;
+    of its `tail` alone, if there is one. `cycles` is what all of it takes."""
 
     parts: int
     terms: int
     cycles: float
+    tail: Tail | None = None
 
 
 LEAST_STEPS = 4
 """Of a part: with fewer, a block has hardly begun when it ends."""
 MOST_PARTS = 256
+_F32 = 4
 
 
 def cuts(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu: Gpu) -> list[Cut]:
@@ -113,6 +135,25 @@ def cuts(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu
 def cut(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu: Gpu) -> Cut:
     """The quickest of `cuts`."""
     return min(cuts(blocks, terms, pace, result_bytes, limit, gpu), key=lambda way: way.cycles)
+
+
+def tails(tiles: int, turn: int, shape: tuple[int, int], terms: int, pace: Pace, limit: int, gpu: Gpu) -> list[Cut]:
+    """The ways to cut the sums of the last tiles, those that are left when `turn` tiles at a time are made: a tile has
+    `shape` rows and columns, and takes as many multiprocessors as there are for one. Parts of their f32 results are
+    written to at most `limit` bytes, and added up by one kernel more."""
+    rest, steps, ways = tiles % turn, max(1, -(-terms // pace.deep)), []
+    tail = Tail(tiles - rest, rest, *shape)
+    each_takes = gpu.multiprocessors // turn
+    for parts in _proposals(steps) if rest and tail.first else ():
+        each = -(-steps // parts)
+        parts = -(-steps // each)
+        nbytes = parts * tail.size * _F32
+        if parts == 1 or rest * parts > turn or nbytes > limit:
+            continue
+        cycles = pace.cycles(tail.first * each_takes, steps, gpu) + pace.cycles(rest * parts * each_takes, each, gpu)
+        cycles += start_cycles(gpu) + 2 * nbytes / gpu.bytes_per_cycle
+        ways.append(Cut(parts, each * pace.deep, cycles, tail))
+    return ways
 
 
 def _proposals(steps: int) -> Iterator[int]:

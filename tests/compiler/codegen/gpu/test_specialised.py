@@ -25,16 +25,18 @@ LARGE, SMALL = (f"{size} warpgroups and a copying one" for size in ("128 x 256 b
 PAIRS = [f"{size} by 2 warpgroups and a copying one, in pairs" for size in ("128 x 256", "128 x 128")]
 
 
-def small_gpu(compute: str = "bf16") -> Target:
-    """A GPU with the units of Hopper's and three multiprocessors: a block makes many tiles."""
+def small_gpu(compute: str = "bf16", multiprocessors: int = 3) -> Target:
+    """A GPU with the units of Hopper's and few multiprocessors: a block makes many tiles."""
     gpu = get("h200").gpu
     assert gpu is not None
-    return replace(get("h200"), compute=compute, gpu=replace(gpu, multiprocessors=3))
+    return replace(get("h200"), compute=compute, gpu=replace(gpu, multiprocessors=multiprocessors))
 
 
-def _library(folder: Path, cases: list[Case], way: str, target: Target, parts: int = 1) -> EmulatedLibrary:
+def _library(
+    folder: Path, cases: list[Case], way: str, target: Target, parts: int = 1, tail: bool = False
+) -> EmulatedLibrary:
     """The cases, made in one way."""
-    choice = Products((Pick(f"{way} {target.compute}", parts),), target.compute)
+    choice = Products((Pick(f"{way} {target.compute}", parts, tail),), target.compute)
 
     def lower(node: Node, _target: object, _threads: int) -> Lowered:
         made = kernels.lower(node, target, choice)
@@ -69,6 +71,36 @@ def test_pairs_of_blocks_share_tiles(way: str, parts: int, tmp_path: Path) -> No
     assert all("TENSOR_COPY_BOTH" in one.calls[0].kernel.source for one in library.lowered)
     for index, case in enumerate(cases):
         compare(case, library.run(index, 1), case.label, 1e-4, 2e-5)
+
+
+TAILS = ((SMALL, 5, 2, (136, 392, 1288)), (LARGE, 5, 3, (304, 328, 1288)), (PAIRS[0], 8, 2, (304, 600, 1288)))
+"""A way, multiprocessors, parts of the last tiles' sums, and the size of a product."""
+
+
+@pytest.mark.parametrize("way, multiprocessors, parts, size", TAILS, ids=["64 x 128", "128 x 256", "pairs"])
+def test_the_last_tiles_are_made_by_all_multiprocessors(
+    way: str, multiprocessors: int, parts: int, size: tuple[int, int, int], tmp_path: Path
+) -> None:
+    """Sums of the others are whole."""
+    cases, target = [matmul(size, turns) for turns in TURNS[1:3]], small_gpu("bf16", multiprocessors)
+    library = _library(tmp_path, cases, way, target, parts, tail=True)
+    main, last = library.lowered[0].calls
+    assert isinstance(main.launch, Grid) and isinstance(last.launch, Grid)
+    whole = kernels.lower(cases[0].node, target, Products((Pick(f"{way} bf16", 1),), "bf16")).calls[0].launch
+    assert isinstance(whole, Grid)
+    assert whole.pieces < main.launch.pieces < whole.pieces * parts
+    assert library.lowered[0].workspace_bytes < 4 * size[0] * size[1] * parts
+    for index, case in enumerate(cases):
+        compare(case, library.run(index, 1), case.label, 1e-4, 2e-5)
+
+
+def test_a_last_turn_that_is_nearly_empty_is_cut() -> None:
+    """172 tiles for 132 multiprocessors."""
+    case = matmul((512, 11008, 4096), TURNS[1])
+    best = kernels.choices(case.node, H200, wide=False)[0][0]
+    assert "of the last tiles" in best.describe()
+    calls = kernels.lower(case.node, H200, best).calls
+    assert len(calls) == 2 and kernels.lower(case.node, H200, best) == kernels.lower(case.node, H200)
 
 
 def batches(turns: tuple[bool, bool]) -> Case:

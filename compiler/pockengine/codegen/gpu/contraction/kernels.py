@@ -17,7 +17,7 @@ from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered
 from ....targets import Gpu, Target
 from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
-from ..pace import LATENCY, Cut, Pace, cuts, gpu_of
+from ..pace import LATENCY, Cut, Pace, cuts, gpu_of, tails
 from ..source import THREADS, blocks_of
 from . import groups, matrix, specialised, streamed, thin, tiled
 from .rings import can_be_copied
@@ -31,14 +31,17 @@ class Pick:
     """How one product is made.
 
     way    the template, and what a block of it makes
-    parts  that its sums are cut in"""
+    parts  that its sums are cut in
+    tail   it is those of its last tiles alone"""
 
     way: str
     parts: int
+    tail: bool = False
 
     def describe(self) -> str:
         """For a person."""
-        return self.way if self.parts == 1 else f"{self.way}, sums in {self.parts} parts"
+        cut = f", sums{' of the last tiles' if self.tail else ''} in {self.parts} parts"
+        return self.way if self.parts == 1 else self.way + cut
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Products:
 class _Way:
     """A template that makes a product, with its blocks, where sums are whole, and threads of one.
 
-    by_turns  blocks make several of the pieces that others have a block for each of, so many blocks together
+    role      blocks of this shape make several of the tiles that others have a block for each of
     of_codes  it multiplies codes"""
 
     name: str
@@ -70,15 +73,27 @@ class _Way:
     threads: int
     pace: Pace
     on_units: bool = False
-    by_turns: int = 0
+    role: specialised.RoleShape | None = None
     of_codes: bool = False
 
-    def grid(self, parts: int, trips: int, gpu: Gpu) -> Grid:
-        """How it is started, where sums are cut in parts."""
-        pieces = self.blocks * parts
-        if not self.by_turns:
-            return Grid(pieces, self.threads, trips)
-        return Grid(specialised.blocks(pieces, gpu, self.by_turns), self.threads, trips, pieces=pieces)
+    def cuts(self, terms: int, result_bytes: int, limit: int, gpu: Gpu) -> list[Cut]:
+        """The ways to cut its sums, the quickest first."""
+        found, role = cuts(self.blocks, terms, self.pace, result_bytes, limit, gpu), self.role
+        if role is not None:
+            tiles, turn = self.blocks // role.together, gpu.multiprocessors // role.together
+            shape = (role.shared.rows, role.shared.columns)
+            found += tails(tiles, turn, shape, terms, self.pace, limit, gpu) if turn else []
+        return sorted(found, key=lambda cut: cut.cycles)
+
+    def grid(self, cut: Cut, trips: int, gpu: Gpu) -> Grid:
+        """How it is started."""
+        if self.role is None:
+            return Grid(self.blocks * cut.parts, self.threads, trips)
+        return specialised.grid(self.role, cut, self.blocks // self.role.together, trips, gpu)
+
+    def sums(self, writer: Writer) -> Kernel:
+        """What adds up parts of sums."""
+        return sums(writer) if self.role is None else specialised.summed(writer, self.role)
 
 
 _Option = tuple[_Way, Cut]
@@ -91,7 +106,7 @@ def choices(node: Node, target: Target, wide: bool) -> list[tuple[Products, floa
     spaces = [_options(node, part, target, bytes_of(node), wide) for part in contractions_of(anchor_of(node))]
     for options in zip_longest(*spaces):  # products of one region choose alike: each its next best
         ways = [one or space[-1] for one, space in zip(options, spaces, strict=True)]
-        picks = tuple(Pick(way.name, cut.parts) for way, cut in ways)
+        picks = tuple(_pick(*one) for one in ways)
         on_units = any(way.on_units for way, _ in ways)
         products = Products(picks, target.compute if on_units else "f32")
         found.setdefault(products, sum(cut.cycles for _, cut in ways))
@@ -106,7 +121,7 @@ def _options(node: Node, part: Contraction, target: Target, limit: int, every: b
     first: list[_Option] = []
     rest: list[_Option] = []
     for way in _ways(node, part, target.compute, gpu):
-        best, *others = sorted(cuts(way.blocks, k, way.pace, results, limit, gpu), key=lambda cut: cut.cycles)
+        best, *others = way.cuts(k, results, limit, gpu)
         first.append((way, best))
         rest += [(way, other) for other in others if every]
     return [*sorted(first, key=_cycles), *sorted(rest, key=_cycles)]
@@ -114,6 +129,10 @@ def _options(node: Node, part: Contraction, target: Target, limit: int, every: b
 
 def _cycles(option: _Option) -> float:
     return option[1].cycles
+
+
+def _pick(way: _Way, cut: Cut) -> Pick:
+    return Pick(way.name, cut.parts, cut.tail is not None)
 
 
 def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered:
@@ -132,7 +151,7 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
     picks = choice.parts if choice is not None else ()
     for part, pick in zip_longest(parts, picks):
         options = _options(node, part, target, min(limit, allowed), pick is not None)
-        option = next((one for one in options if pick == Pick(one[0].name, one[1].parts)), options[0])
+        option = next((one for one in options if pick == _pick(*one)), options[0])
         made, nbytes = _calls(node, part, option, math.prod(part.sizes()) / work, gpu_of(target))
         calls += made
         scratch = max(scratch, nbytes)
@@ -159,17 +178,19 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     anchor = anchor_of(node)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
     made = way.made(Writer(node, anchor, part, best, way.of_codes))
-    trips = round(-(-min(k, best.terms) // way.pace.deep) * way.pace.latency / LATENCY)
-    operands, grid = (*node.inputs, *node.outputs), way.grid(best.parts, max(1, trips), gpu)
+    terms = best.terms if best.tail is None else k
+    trips = round(-(-min(k, terms) // way.pace.deep) * way.pace.latency / LATENCY)
+    operands, grid = (*node.inputs, *node.outputs), way.grid(best, max(1, trips), gpu)
     flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
     if best.parts == 1:
         return [Call(made, operands, False, grid, flops, nbytes)], 0
-    scratch = best.parts * batch * m * n * itemsize
+    size = batch * m * n if best.tail is None else best.tail.size
+    scratch = best.parts * size * itemsize
     read = sum(value.type.nbytes for value in multiplied(node))
-    last = Grid(blocks_of(batch * m * n), THREADS)
+    last = Grid(blocks_of(size), THREADS)
     return [
         Call(made, operands, True, grid, flops, int(read * share) + scratch),
-        Call(sums(Writer(node, anchor, part, best, way.of_codes)), operands, True, last, scratch // itemsize,
+        Call(way.sums(Writer(node, anchor, part, best, way.of_codes)), operands, True, last, scratch // itemsize,
              scratch + nbytes - int(read * share)),
     ], scratch  # fmt: skip
 
@@ -206,7 +227,7 @@ def _on_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float]
     for role in specialised.shapes(writer, compute, gpu):
         made = partial(specialised.tiled, shape=role, compute=compute, gpu=gpu)
         count, pace = batch * role.shared.blocks(m, n) * role.together, role.group_pace(compute, gpu)
-        yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, role.together)
+        yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, role)
     for group in groups.shapes(writer, compute, gpu):
         made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)
         yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), True)

@@ -33,15 +33,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ....plan.program import Kernel, TensorMap
+from ....plan.program import Grid, Kernel, TensorMap
 from ....targets import Gpu
 from ...common.indexing import collapse, digits
-from ..pace import LATENCY, Pace
+from ..pace import LATENCY, Cut, Pace
 from ..source import kernel_body
 from .groups import ACROSS, GROUP, LINE, PIECE, GroupShape, Lined, declare, multiply, sides_of
 from .groups import shapes as copied_by_threads
 from .matrix import Shape, pieces, place, results
 from .rings import SIDES
+from .sums import sums
 from .writer import Writer
 
 MOST_RANK = 5
@@ -159,6 +160,17 @@ def tiled(writer: Writer, shape: RoleShape, compute: str, gpu: Gpu) -> Kernel:
     return writer.kernel(f"{compute}_specialised", shape.nbytes, maps)
 
 
+def _pieces(cut: Cut, tiles: int) -> int:
+    """Of work, where there are so many tiles."""
+    return tiles * cut.parts if cut.tail is None else cut.tail.first + cut.tail.tiles * cut.parts
+
+
+def grid(shape: RoleShape, cut: Cut, tiles: int, trips: int, gpu: Gpu) -> Grid:
+    """How the kernel is started for so many tiles, each of `shape.shared`."""
+    count = _pieces(cut, tiles) * shape.together
+    return Grid(blocks(count, gpu, shape.together), shape.started, trips, pieces=count)
+
+
 def blocks(tiles: int, gpu: Gpu, together: int) -> int:
     """That are started for so many tiles, of which some are made together: one for each multiprocessor."""
     return min(tiles, max(1, gpu.multiprocessors // together) * together)
@@ -180,7 +192,7 @@ def _make_barriers(writer: Writer, shape: RoleShape) -> None:
 def _each_tile(writer: Writer, shape: RoleShape, gpu: Gpu) -> Iterator[None]:
     """The loop over the block's tiles of the result."""
     together, whole = shape.together, pieces(writer, shape.shared)
-    count = whole * writer.cut.parts
+    count = _pieces(writer.cut, whole)
     first, step = ("BLOCK / 2" if shape.in_pairs else "BLOCK"), blocks(count * together, gpu, together) // together
     with writer.code.loop("piece", count, first, step):
         writer.piece("(int)piece", whole)
@@ -238,7 +250,33 @@ def _multiply_all(writer: Writer, shape: RoleShape, sides: Sequence[Lined], comp
             _next_stage(writer, shape)
         code.line("WGMMA_WAIT(0);")
         _give_back(writer, shape)
-        results(writer, shape)
+        if writer.cut.tail is None:
+            results(writer, shape)
+            return
+        with code.block("if (later < 0)"):
+            writer.whole = True
+            results(writer, shape)
+        with code.block("else"):
+            writer.whole = False
+            results(writer, shape)
+
+
+def summed(writer: Writer, shape: RoleShape) -> Kernel:
+    """Adds up parts of sums, in their order, and computes the epilogue."""
+    code, tail = writer.code, writer.cut.tail
+    if tail is None:
+        return sums(writer)
+    _, m, n, _ = writer.part.sizes()
+    with kernel_body(code, [*writer.operands, *writer.scratch()]), code.each("i", tail.size):
+        code.line(f"const int block = {tail.first} + (int)(i / {tail.rows * tail.columns});")
+        place(writer, shape.shared)
+        code.line(f"const ptrdiff_t m = m0 + i / {tail.columns} % {tail.rows}, n = n0 + i % {tail.columns};")
+        with code.block(f"if (m < {m} && n < {n})"):
+            code.line(f"{writer.type} sum = 0;")
+            with code.loop("part", writer.cut.parts):
+                code.line(f"sum += scratch[part * {tail.size} + i];")
+            writer.finish("sum")
+    return writer.kernel("sums")
 
 
 def _give_back(writer: Writer, shape: RoleShape) -> None:

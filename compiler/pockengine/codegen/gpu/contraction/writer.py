@@ -28,7 +28,7 @@ class Writer:
     def __init__(self, node: Node, anchor: Node, part: Contraction, cut: Cut, of_codes: bool = False) -> None:
         """`of_codes`: sums are those of codes, which are multiplied with the scales of their rows."""
         self.anchor, self.part, self.graph, self.cut = anchor, part, body_of(node), cut
-        self.of_codes = of_codes
+        self.of_codes, self.whole = of_codes, cut.parts == 1
         self.type = c_type(anchor.output.type.dtype)
         self.code, self.operands = Code(), operands_of(node)
         self.body = Body(GPU_C, self.graph)
@@ -41,9 +41,15 @@ class Writer:
             yield
 
     def piece(self, number: str, blocks: int) -> None:
-        """A piece of the work: `block` is which of so many it is, from `first` to `end` are its terms."""
-        code, k, cut = self.code, self.part.sizes()[3], self.cut
-        if cut.parts == 1:
+        """A piece of the work: `block` is which of so many it is, from `first` to `end` are its terms. `later`, where
+        there is a tail, is negative for those before it."""
+        code, k, cut, tail = self.code, self.part.sizes()[3], self.cut, self.cut.tail
+        if tail is not None:
+            code.line(f"const int later = {number} - {tail.first}, part = later < 0 ? 0 : later / {tail.tiles};")
+            code.line(f"const int block = later < 0 ? {number} : {tail.first} + later % {tail.tiles};")
+            code.line(f"const ptrdiff_t first = (ptrdiff_t)part * {cut.terms};")
+            code.line(f"const ptrdiff_t end = later < 0 || first + {cut.terms} > {k} ? {k} : first + {cut.terms};")
+        elif cut.parts == 1:
             code.line(f"const int block = {number};")
             code.line(f"const ptrdiff_t first = 0, end = {k};")
         else:
@@ -55,7 +61,9 @@ class Writer:
         """The operand beside those of the node, if there is one."""
         if self.cut.parts == 1:
             return []
-        shape = (self.cut.parts, *self.part.sizes()[:3])
+        tail = self.cut.tail
+        of_each = self.part.sizes()[:3] if tail is None else (tail.tiles, tail.rows, tail.columns)
+        shape = (self.cut.parts, *of_each)
         return [("scratch", TensorType(self.anchor.output.type.dtype, shape), True)]
 
     def digits(self, flat: str, axis: Axis) -> None:
@@ -126,7 +134,7 @@ class Writer:
 
     def give(self, total: str) -> None:
         """What becomes of a sum, or of a part of one, of the element (b, m, n)."""
-        if self.cut.parts == 1:
+        if self.whole:
             self.finish(total)
         else:
             self.code.line(f"{self._part()} = {total};")
@@ -140,7 +148,7 @@ class Writer:
         """The same of two sums, from the pointer `totals` on, of (b, m, n) and (b, m, n + 1), where n is even. What
         lies in pairs in memory is read and written so."""
         code = self.code
-        if self.cut.parts > 1:
+        if not self.whole:
             code.line(f"STORE_BOTH({self.type}, &{self._part()}, {totals});")
             return
         values, pairs = list(self.graph.outputs.values()), dict[Value, str]()
@@ -166,8 +174,11 @@ class Writer:
 
     def _part(self) -> str:
         """Where a part of a sum goes."""
-        batch, m, n, _ = self.part.sizes()
-        return f"scratch[(((ptrdiff_t)part * {batch} + b) * {m} + m) * {n} + n]"
+        (batch, m, n, _), tail = self.part.sizes(), self.cut.tail
+        if tail is None:
+            return f"scratch[(((ptrdiff_t)part * {batch} + b) * {m} + m) * {n} + n]"
+        place = f"((ptrdiff_t)(part * {tail.tiles} + later % {tail.tiles}) * {tail.rows} + m % {tail.rows})"
+        return f"scratch[{place} * {tail.columns} + n % {tail.columns}]"
 
     def _needed(self) -> list[Node]:
         """The nodes of the epilogue."""
@@ -229,6 +240,7 @@ class Writer:
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"
         title += f" in {self.cut.parts} parts" if self.cut.parts > 1 else ""
+        title += f", of {self.cut.tail}" if self.cut.tail is not None else ""
         weights = [Blocks.of(node) for node in self.graph.nodes if decompresses(node)]
         helpers = dict.fromkeys([*functions(self.body.needs), *(text for one in weights for text in one.helpers)])
         return kernel(f"{stem}_{self.anchor.op}", title, self.code.text(), helpers, shared, maps)

@@ -42,20 +42,22 @@ template <typename To, typename From> __device__ To same_bits(From x)
     return u.to;
 }
 #define SAME_BITS(from, to, x) same_bits<to, from>(x)
-template <typename T> struct __align__(2 * sizeof(T)) both { T of[2]; };
-template <typename T> __device__ void load_both(T *to, const T *from)
+template <typename T, int n> struct __align__(n * sizeof(T)) run { T of[n]; };
+template <typename T, int n> __device__ void load_run(T *to, const T *from)
 {
-    const both<T> found = *(const both<T> *)from;
-    to[0] = found.of[0], to[1] = found.of[1];
+    const run<T, n> found = *(const run<T, n> *)from;
+    for (int i = 0; i < n; ++i)
+        to[i] = found.of[i];
 }
-template <typename T> __device__ void store_both(T *to, const T *from)
+template <typename T, int n> __device__ void store_run(T *to, const T *from)
 {
-    both<T> made;
-    made.of[0] = from[0], made.of[1] = from[1];
-    *(both<T> *)to = made;
+    run<T, n> made;
+    for (int i = 0; i < n; ++i)
+        made.of[i] = from[i];
+    *(run<T, n> *)to = made;
 }
-#define LOAD_BOTH(type, to, from) load_both<type>(to, from)
-#define STORE_BOTH(type, to, from) store_both<type>(to, from)
+#define LOAD_RUN(type, n, to, from) load_run<type, n>(to, from)
+#define STORE_RUN(type, n, to, from) store_run<type, n>(to, from)
 template <int bytes> __device__ void copy(void *to, const void *from, int there)
 {
     const uint32_t place = (uint32_t)__cvta_generic_to_shared(to);

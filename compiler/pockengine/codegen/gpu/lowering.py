@@ -33,9 +33,9 @@ from .source import MOST_OPERANDS
 from .tunable import TunableProducts, has_choice
 
 BARE: Mapping[str, Callable[[Node], Lowered]] = {
-    op: family.lower for family in (indexed, movement, scans, pooling, tables) for op in family.OPS
+    op: family.lower for family in (indexed, scans, pooling, tables) for op in family.OPS
 }
-"""Operators that never stand in a region."""
+"""Operators that never stand in a region, beside those of movement."""
 
 _INSTEAD = {
     "fuse": "fuse_apart", "chunk_rows": "chunk_rows_widely", "decompress_inside": "decompress_all_inside",
@@ -86,7 +86,7 @@ def unsupported(node: Node) -> str | None:
     if len(values) > MOST_OPERANDS and node.op not in movement.OPS:
         return f"a kernel has at most {MOST_OPERANDS} operands"
     reason = expressions.unsupported_types(values, GPU_C)
-    if reason or node.op in BARE:
+    if reason or node.op in BARE or node.op in movement.OPS:
         moves = node.op in (*movement.OPS, "gather")
         return reason or _pooled(node) or (None if moves else expressions.only_stored(node, GPU_C))
     if node.body is not None:
@@ -120,6 +120,8 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
     """The kernels of one node; of a contraction as is chosen."""
     if node.op in attention.OPS:
         return attention.lower(node, target)
+    if node.op in movement.OPS:
+        return movement.lower(node, target)
     if node.op in BARE:
         return BARE[node.op](node)
     region = as_region(node)
@@ -131,9 +133,9 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
         case RegionKind.COLUMN:
             return columns.lower(region, target)
         case RegionKind.ELEMENTWISE:
-            return elementwise.lower(region)
+            return elementwise.lower(region, target)
         case RegionKind.MOVED:
-            return moved.lower(region)
+            return moved.lower(region, target)
     raise AssertionError(f"no pass makes a region of kind {region.region_kind} for a GPU")
 
 

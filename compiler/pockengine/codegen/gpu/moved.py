@@ -1,5 +1,5 @@
-"""Kernels of `moved` regions: a thread for each element of the results, which finds what it is made of by index
-arithmetic."""
+"""Kernels of `moved` regions: a thread for each element of the results, or for a run of them, which finds what they are
+made of by index arithmetic."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...ir import Node, Value
 from ...ops import decompresses, is_view
 from ...ops.movement import ints
 from ...plan.program import Lowered
+from ...targets import Target
 from ..common.c_dialect import literal
 from ..common.expressions import Body
 from ..common.indexing import digits, dot, row_major
@@ -17,28 +18,36 @@ from ..common.mathlib import functions
 from ..common.region import body_of
 from ..common.storage import Blocks
 from .dialect import GPU_C
-from .source import Code, call_each, kernel, kernel_body, operands_of
+from .pace import gpu_of
+from .source import Code, call_each, kernel, kernel_body, operands_of, run_of
 
 Index = tuple[str, ...]
 """Expressions of where an element is along each axis: names and numbers."""
 
 
-def lower(node: Node) -> Lowered:
-    """Kernels of a region."""
+def lower(node: Node, target: Target) -> Lowered:
+    """Kernels of a region. All that a run needs is read before any of its results is written."""
     space = node.outputs[0].type.shape
     count = math.prod(space)
     if count == 0:
         return Lowered(())
     writer = _Writer(node)
     code, results = writer.code, list(body_of(node).outputs.values())
-    with kernel_body(code, writer.operands), code.each("i", count):
-        at = writer.named(digits("i", space))
-        for value, (name, _, _) in zip(results, writer.operands[len(node.inputs) :], strict=True):
-            code.line(f"{name}[i] = {writer.element(value, at)};")
+    run = run_of(space, (value.type for value in (*node.inputs, *node.outputs)), gpu_of(target))
+    given = [(name, GPU_C.type(type.dtype)) for name, type, _ in writer.operands[len(node.inputs) :]]
+    with kernel_body(code, writer.operands), code.each("i", count, run):
+        for name, type in given:
+            code.line(f"{type} {name}_run[{run}];")
+        with code.neighbours("e", run):
+            at = writer.named(digits("(i + e)", space))
+            for value, (name, _) in zip(results, given, strict=True):
+                code.line(f"{name}_run[e] = {writer.element(value, at)};")
+        for name, type in given:
+            code.line(f"STORE_RUN({type}, {run}, &{name}[i], {name}_run);")
     weights = (Blocks.of(one) for one in body_of(node).nodes if decompresses(one))
     helpers = dict.fromkeys([*functions(writer.body.needs), *(text for one in weights for text in one.helpers)])
     made = kernel("moved", f"element by element over {list(space)}", code.text(), helpers)
-    return Lowered((call_each(node, made, count),))
+    return Lowered((call_each(node, made, count, run),))
 
 
 class _Writer:

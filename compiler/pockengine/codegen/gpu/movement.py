@@ -9,20 +9,33 @@ from ...ir import Node
 from ...ops.movement import ints
 from ...passes.offload import FROM_HOST
 from ...plan.program import Call, Grid, Lowered
+from ...targets import Gpu, Target
 from ..common.c_dialect import literal
 from ..common.indexing import Ints, broadcast_strides, collapse, digits, dot, row_major
-from .source import THREADS, Code, blocks_of, call_each, kernel, kernel_body, operands_of
+from .dialect import GPU_C
+from .pace import gpu_of
+from .source import (
+    THREADS,
+    Code,
+    blocks_of,
+    call_each,
+    kernel,
+    kernel_body,
+    lies_in_runs,
+    operands_of,
+    run_of,
+)
 
 OPS = frozenset(("transpose", "broadcast_to", "slice", "concat", "split", "pad"))
 
 
-def lower(node: Node) -> Lowered:
+def lower(node: Node, target: Target) -> Lowered:
     """Kernels of one movement node."""
     if all(value.type.size == 0 for value in node.outputs):
         return Lowered(())
     if node.op == "pad":
         return Lowered((_pad(node),))
-    return Lowered(tuple(_copy(node, part) for part in _parts(node) if part.count))
+    return Lowered(tuple(_copy(node, part, gpu_of(target)) for part in _parts(node) if part.count))
 
 
 @dataclass(frozen=True)
@@ -69,23 +82,37 @@ def _parts(node: Node) -> list[_Part]:
     return parts
 
 
-def _copy(node: Node, part: _Part) -> Call:
+def _copy(node: Node, part: _Part, gpu: Gpu) -> Call:
+    """A thread for each element, or for a run of them: one that lies so in both, or in one of them, while the elements
+    of the other are on their way together."""
     code = Code()
     loops, (reads, writes) = collapse(part.extents, [part.reads, part.writes])
     operands = [operands_of(node)[place] for place in (part.source, len(node.inputs) + part.target)]
     (source, read, _), (target, written, _) = operands
-    with kernel_body(code, operands), code.each("i", part.count):
+    run, type = run_of(loops, (read, written), gpu), GPU_C.type(read.dtype)
+    with kernel_body(code, operands), code.each("i", part.count, run):
         for axis, text in enumerate(digits("i", loops)):
             code.line(f"const ptrdiff_t d{axis} = {text};")
         names = [f"d{axis}" for axis in range(len(loops))]
-        code.line(f"{target}[{dot(names, writes, part.write_base)}] = {source}[{dot(names, reads, part.read_base)}];")
+        each = [*names[:-1], f"({names[-1]} + e)"]
+        code.line(f"{type} moved[{run}];")
+        if lies_in_runs((*reads[:-1], part.read_base, reads[-1]), run):
+            code.line(f"LOAD_RUN({type}, {run}, moved, &{source}[{dot(names, reads, part.read_base)}]);")
+        else:
+            with code.neighbours("e", run):
+                code.line(f"moved[e] = {source}[{dot(each, reads, part.read_base)}];")
+        if lies_in_runs((*writes[:-1], part.write_base, writes[-1]), run):
+            code.line(f"STORE_RUN({type}, {run}, &{target}[{dot(names, writes, part.write_base)}], moved);")
+        else:
+            with code.neighbours("e", run):
+                code.line(f"{target}[{dot(each, writes, part.write_base)}] = moved[e];")
     is_from_host = FROM_HOST in node.attrs
     name = FROM_HOST if is_from_host else node.op
     made = kernel(name, f"{name}: {list(part.extents)} of {read} to {written}", code.text())
     moved = 2 * part.count * read.dtype.nbytes
     values = (node.inputs[part.source], node.outputs[part.target])
     from_host = moved // 2 if is_from_host else 0
-    return Call(made, values, False, Grid(blocks_of(part.count), THREADS, from_host=from_host), 0, moved)
+    return Call(made, values, False, Grid(blocks_of(part.count // run), THREADS, from_host=from_host), 0, moved)
 
 
 def _pad(node: Node) -> Call:

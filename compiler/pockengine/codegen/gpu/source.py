@@ -9,6 +9,9 @@ A kernel is started as `blocks` of `threads` each. It has C's statements and the
     BLOCK, THREAD       which block of the launch, which thread of the block
     TABLE               a constant array of the program
     SAME_BITS(a, b, x)  the bits of x, of type a, as a number of type b
+    LOAD_RUN(type, n, to, from)
+                        n neighbours in memory, at most 16 bytes, the first at a multiple of their bytes; STORE_RUN
+                        likewise
     PACK_BF16(a, b)     two f32 as the word of two bf16, `a` in the low half; PACK_F16 likewise
     POOL                shared memory that a launch gives the block (`Kernel.shared` bytes), from a multiple of 128 on
     BARRIER             all threads of the block wait here, and see what others wrote
@@ -17,11 +20,13 @@ A kernel is started as `blocks` of `threads` each. It has C's statements and the
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...ir import Node, TensorType
 from ...plan.program import Call, Grid, Kernel, TensorMap
+from ...targets import Gpu
 from ..common.lines import Lines
 from ..common.region import bytes_of, flops_of
 from .dialect import GPU_C
@@ -30,6 +35,9 @@ SYMBOL = "POCK_KERNEL"
 """Stands for the kernel's name until its source is complete and can be hashed."""
 THREADS = 256
 """Of a block, where nothing else is wanted: every device has as many."""
+_RUNS, _RUN_BYTES = (8, 4, 2), 16
+_BUSY = 1024
+"""Threads of a multiprocessor, half of what it has at a time, that hide the wait for memory."""
 MOST_OPERANDS = 60
 """Of one kernel: a device must only take 1 KiB of arguments."""
 
@@ -44,10 +52,19 @@ class Code(Lines):
             yield
 
     @contextmanager
-    def each(self, index: str, count: int) -> Iterator[None]:
-        """What a thread does for its one of `count` elements, whose number is `index`."""
-        self.line(f"const ptrdiff_t {index} = (ptrdiff_t)BLOCK * {THREADS} + THREAD;")
+    def each(self, index: str, count: int, run: int = 1) -> Iterator[None]:
+        """What a thread does for its one of `count` elements, whose number is `index`; or for a run of neighbours, of
+        which that is the first."""
+        own = f"(ptrdiff_t)BLOCK * {THREADS} + THREAD"
+        self.line(f"const ptrdiff_t {index} = {own if run == 1 else f'({own}) * {run}'};")
         with self.block(f"if ({index} < {count})"):
+            yield
+
+    @contextmanager
+    def neighbours(self, index: str, run: int) -> Iterator[None]:
+        """What is done for each of a run."""
+        self.line("#pragma unroll")
+        with self.block(f"for (int {index} = 0; {index} < {run}; ++{index})"):
             yield
 
 
@@ -105,6 +122,22 @@ def call(node: Node, kernel: Kernel, grid: Grid, share: float = 1.0) -> Call:
     return Call(kernel, operands, False, grid, int(flops_of(node) * share), int(bytes_of(node) * share))
 
 
-def call_each(node: Node, kernel: Kernel, count: int) -> Call:
-    """A call of a kernel in which each of `count` elements has a thread (`Code.each`)."""
-    return call(node, kernel, Grid(blocks_of(count), THREADS))
+def call_each(node: Node, kernel: Kernel, count: int, run: int = 1) -> Call:
+    """A call of a kernel in which each of `count` elements, or each run of them, has a thread (`Code.each`)."""
+    return call(node, kernel, Grid(blocks_of(count // run), THREADS))
+
+
+def run_of(extents: Sequence[int], types: Iterable[TensorType], gpu: Gpu) -> int:
+    """How many neighbours a thread takes of a space: as many of the widest type as are read or written at once, where
+    the rest still keeps all multiprocessors busy. Their reads are on their way together."""
+    widest = max(type.dtype.nbytes for type in types)
+    for run in _RUNS:
+        busy = math.prod(extents) // run >= gpu.multiprocessors * _BUSY
+        if run * widest <= _RUN_BYTES and extents and extents[-1] % run == 0 and busy:
+            return run
+    return 1
+
+
+def lies_in_runs(strides: Sequence[int], run: int) -> bool:
+    """Whether each run of neighbours of a space lies side by side, at a multiple of its length."""
+    return bool(strides) and strides[-1] == 1 and not any(stride % run for stride in strides[:-1])

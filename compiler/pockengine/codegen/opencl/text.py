@@ -42,6 +42,8 @@ static uint f16_bits(float a)
 #define BLOCK ((int)get_group_id(0))
 #define THREAD ((int)get_local_id(0))
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+#define LOAD_RUN(type, n, to, from) for (int run = 0; run < (n); ++run) (to)[run] = (from)[run]
+#define STORE_RUN(type, n, to, from) LOAD_RUN(type, n, to, from)
 #define SAME_BITS(from, to, x) (((union { from f; to t; }){x}).t)
 #define __builtin_fabsf fabs
 #define __builtin_sqrtf sqrt

@@ -182,4 +182,4 @@ def test_epilogues_read_and_write_neighbours_together(tmp_path: Path) -> None:
     library = _library(tmp_path, [(case, choices(case)[0]) for case in cases])
     for index, case in enumerate(cases):
         compare(case, library.run(index, 1), case.label, 1e-2, 2e-5)
-    assert ["STORE_BOTH" in one.calls[0].kernel.source for one in library.lowered] == [True, True, False]
+    assert ["STORE_RUN" in one.calls[0].kernel.source for one in library.lowered] == [True, True, False]

@@ -227,3 +227,11 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
         }
     }
 }
+
+void pock_copy_run(void *to, const void *from, const void *aligned, size_t bytes) {
+    if ((uintptr_t)aligned % bytes || bytes > 16) {
+        fprintf(stderr, "a run of %zu bytes does not lie at a multiple of them, or is too long\n", bytes);
+        abort();
+    }
+    memcpy(to, from, bytes);
+}

@@ -42,9 +42,9 @@ void pock_fragment_across(uint32_t *words, const void *first, int pitch);
 float pock_quad(float number, int largest);
 void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int format);
 
-/* Copies two numbers of so many bytes; `aligned`, the place that is not the thread's own, is a multiple of both's bytes, or the
- * process ends. */
-void pock_copy_both(void *to, const void *from, const void *aligned, size_t bytes);
+/* Copies so many bytes, of which `aligned`, the place that is not the thread's own, is a multiple: else, and where they are more
+ * than 16, the process ends. */
+void pock_copy_run(void *to, const void *from, const void *aligned, size_t bytes);
 
 /* The number of these bits, of 8 or 16. */
 float pock_number_of(uint32_t bits, int format);

@@ -140,11 +140,3 @@ void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int
     }
     pock_barrier();
 }
-
-void pock_copy_both(void *to, const void *from, const void *aligned, size_t bytes) {
-    if ((uintptr_t)aligned % (2 * bytes)) {
-        fprintf(stderr, "two numbers of %zu bytes do not lie at a multiple of both's bytes\n", bytes);
-        abort();
-    }
-    memcpy(to, from, 2 * bytes);
-}

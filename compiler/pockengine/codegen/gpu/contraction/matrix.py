@@ -15,8 +15,6 @@ These words of GPU-C are only for languages that have such units:
                       the thread's four words `w` of a piece of 16 rows x 8 words in shared memory, whose rows begin
                       `pitch` words apart at multiples of 16 bytes (`ldmatrix`, PTX ISA 8.7): of rows t / 4 and
                       8 + t / 4 word t % 4, then word 4 + t % 4, where t is its place in the warp
-    LOAD_BOTH(type, to, from)
-                      two neighbours in memory, the first at a multiple of their bytes; STORE_BOTH likewise
     FRAGMENT_ACROSS(w, first, pitch)
                       the same of a tile that lies across: 16 rows of 16 numbers of 16 bits, whose rows begin `pitch`
                       numbers apart, are the columns of a piece, two to a word

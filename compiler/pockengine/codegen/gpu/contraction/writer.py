@@ -149,14 +149,14 @@ class Writer:
         lies in pairs in memory is read and written so."""
         code = self.code
         if not self.whole:
-            code.line(f"STORE_BOTH({self.type}, &{self._part()}, {totals});")
+            code.line(f"STORE_RUN({self.type}, 2, &{self._part()}, {totals});")
             return
         values, pairs = list(self.graph.outputs.values()), dict[Value, str]()
         for value, (name, _, _) in self._read():
             if self._lies_in_pairs(value):
                 pairs[value], type = f"pair{name[2:]}", GPU_C.type(value.type.dtype)
                 code.line(f"{type} {pairs[value]}[2];")
-                code.line(f"LOAD_BOTH({type}, {pairs[value]}, &{name}[{self._place(value, 'n')}]);")
+                code.line(f"LOAD_RUN({type}, 2, {pairs[value]}, &{name}[{self._place(value, 'n')}]);")
         for index, value in enumerate(values):
             code.line(f"{GPU_C.type(value.type.dtype)} made{index}[2];")
         code.line("#pragma unroll")
@@ -167,7 +167,7 @@ class Writer:
         for index, value in enumerate(values):
             if self._lies_in_pairs(value):
                 type, place = GPU_C.type(value.type.dtype), self._results("n")[index]
-                code.line(f"STORE_BOTH({type}, &{place}, made{index});")
+                code.line(f"STORE_RUN({type}, 2, &{place}, made{index});")
                 continue
             for e in range(2):
                 code.line(f"{self._results(f'(n + {e})')[index]} = made{index}[{e}];")

@@ -18,8 +18,8 @@ import numpy as np
 from ..errors import RecipeError, nearest
 from ..ir import Array, DType, Graph, Node, TensorType, Value, verify
 from ..ops import Convolution, Emitter, Rewriting, convolution_of, prune, reads_rows
-from ..ops.fp8 import ALIGNED, MATMUL
-from ..ops.quantised import DEQUANTIZE, BlockFormat, dequantize, quantize, relative_error
+from ..ops.fp8 import MATMUL
+from ..ops.quantised import ALIGNED, DEQUANTIZE, BlockFormat, dequantize, quantize, relative_error
 from ..recipe import FROZEN, Frozen, Scheme, is_adapter, matches, module_of
 from ..recipe.resolution.channels import Axes, contracted, multiplies, readers
 

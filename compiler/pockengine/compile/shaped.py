@@ -50,12 +50,10 @@ def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped
 def _rounded(shaped: Shaped) -> Shaped:
     """The programs with the frozen weights rounded that all of them read so."""
     request, planning = shaped.reduced.graphs.resolved.request, shaped.planning
-    passes, lower = request.passes.rounding, planning.lower
+    passes = request.passes.rounding
     if not passes:
         return shaped
-    found = weights_to_round(
-        shaped.programs.values(), planning.frozen, lower.rounds, lambda node: lower(node).workspace_bytes
-    )
+    found = weights_to_round(shaped.programs.values(), planning.frozen, planning.lower.rounds)
     rounding = replace(planning, rounded=tuple(found.items()))
     programs = {
         kind: request.optimised(kind, "rounding", graph, passes, rounding) for kind, graph in shaped.programs.items()

@@ -15,8 +15,6 @@ from .quantised import DEQUANTIZE, BlockFormat
 from .registry import Sample
 
 MATMUL = "matmul_fp8"
-ALIGNED = 16
-"""A row has a whole number of so many codes."""
 _LEAST_SCALE = 2.0**-100
 """Of a row of zeros."""
 _SUBNORMAL, _STEP = 2.0**-6, 2.0**9
@@ -27,14 +25,18 @@ _BIAS = (127 - 7) << 3
 """By which the upper bits of an f32 exceed the code of the same number."""
 _GREATEST = 126
 """The code of 448."""
+_NAN = 0x7FC00000
+"""Bits of a NaN; what a GPU makes has larger ones, to which nothing can be added."""
 
 
 def encode(e: Emitter, x: Value) -> tuple[Value, Value]:
     """Codes u8 [rows, columns], to the nearest, ties to even, and scales u16 [rows, 1] of f32 [rows, columns]: those of
-    `quantize` in blocks of a whole row. Nothing but the two extrema is computed of x without its scale, so that no
-    other tensor of its size is made before that is known."""
+    `quantize` in blocks of a whole row, but for scales below 2^-100. A row with a NaN has it for its scale. Nothing but
+    the two extrema is computed of x without its scale, so that no other tensor of its size is made before that is
+    known."""
     largest = e.maximum(e.max(x, [1]), e.op("neg", e.min(x, [1])))
     bits = e.op("bitcast", e.maximum(e.div(largest, float(BlockFormat.FP8.largest)), _LEAST_SCALE), to="i32")
+    bits = e.op("minimum", bits, e.scalar(_NAN, bits))
     upper = e.op("shift_right", e.add(bits, (1 << _DROPPED) - 1), e.scalar(_DROPPED, bits))
     scale = e.op("bitcast", e.op("shift_left", upper, e.scalar(_DROPPED, upper)), to="f32")
     scaled = e.div(x, scale)

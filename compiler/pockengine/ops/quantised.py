@@ -28,6 +28,8 @@ from .registry import Kind, Op, Sample, register
 
 DEQUANTIZE = "dequantize_blocks"
 BLOCKS = (16, 32, 64, 128, 256)
+ALIGNED = 16
+"""Codes of which a row with one scale has a whole number."""
 _OFFSET = 8
 _AT_ONCE = 1 << 17
 """Elements that are quantised together: temporaries stay in the second-level cache."""
@@ -191,7 +193,7 @@ def _type(inputs: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     columns = math.prod(shape) // max(1, rows)
     wanted = packed_types(rows, columns, format, block)
     flat = (packed.with_shape((rows, packed.shape[-1])), scales.with_shape((rows, scales.shape[-1])))
-    whole = block % BLOCKS[0] == 0 and block >= columns
+    whole = block % ALIGNED == 0 and block >= columns
     if not (block in BLOCKS or whole) or flat != wanted or rows * columns != math.prod(shape):
         raise ModelError(f"{DEQUANTIZE} cannot make {list(shape)} of {packed} and {scales} in blocks of {block}")
     return (TensorType(DType.F32, shape),)

@@ -3,22 +3,17 @@ no step does it again, and results are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ..ir import DType, Graph, Node, RegionKind, Value, substitute
-from .rounded import Rounding, Rounds, only_moves, product_of, read_instead, rewritten
-
-Workspace = Callable[[Node], int]
-"""Bytes of scratch memory that a node takes: a product's are for sums that are cut in parts."""
+from .rounded import Rounding, Rounds, only_moves, rewritten
 
 
-def weights_to_round(
-    graphs: Iterable[Graph], frozen: Collection[str], rounds: Rounds, workspace: Workspace
-) -> dict[str, DType]:
+def weights_to_round(graphs: Iterable[Graph], frozen: Collection[str], rounds: Rounds) -> dict[str, DType]:
     """The frozen weights of f32 that all programs of a model round, and all to one format; name -> it."""
     formats: dict[str, set[DType | None]] = {}
     for graph in graphs:
-        rounding = _RoundingWeights(graph, rounds, workspace)
+        rounding = _RoundingWeights(graph, rounds)
         for value in graph.params:
             read = rounding.users[value] or value in rounding.results
             if read and value.name in frozen and value.type.dtype is DType.F32:
@@ -54,23 +49,7 @@ def _is_copy(node: Node) -> bool:
 
 
 class _RoundingWeights(Rounding):
-    """Which weights are read rounded while the order of all sums stays as it is."""
-
-    def __init__(self, graph: Graph, rounds: Rounds, workspace: Workspace) -> None:
-        super().__init__(graph, rounds)
-        self._workspace = workspace
+    """Which weights are read rounded."""
 
     def _read(self, node: Node, value: Value) -> DType | None:
-        if _is_copy(node):
-            return node.output.type.dtype
-        to = super()._read(node, value)
-        return to if to is None or only_moves(node) or self._has_whole_sums(node, value, to) else None
-
-    def _has_whole_sums(self, node: Node, value: Value, to: DType) -> bool:
-        """Whether a product's sums are in one part, and stay so when it reads the value rounded: parts would be
-        others."""
-        if product_of(node) is None or node.body is None:
-            return False
-        inner = node.body.inputs[node.inputs.index(value)]
-        narrow = read_instead(node, {inner: Value(value.name, value.type.with_dtype(to))})
-        return not self._workspace(node) and not self._workspace(narrow)
+        return node.output.type.dtype if _is_copy(node) else super()._read(node, value)

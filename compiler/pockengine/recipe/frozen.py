@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RecipeError, nearest
-from ..ops.quantised import BLOCKS, BlockFormat
-from .fields import as_count, as_texts, describe
+from ..ops.quantised import ALIGNED, BLOCKS, BlockFormat
+from .fields import as_texts, describe
 from .keys import canonical, key, read_keys
 
 _WEIGHTS = " or ".join([", ".join(list(BlockFormat)[:-1]), list(BlockFormat)[-1]])
@@ -22,18 +22,15 @@ def _weights(value: object, where: str) -> str:
 
 ROW = "row"
 """The block of all numbers that are summed over together."""
-_ALIGNED = 16
 
 
 def _block(value: object, where: str) -> int | str:
     if value == ROW:
         return ROW
-    if isinstance(value, str):
-        raise RecipeError(f"{where} must be {ROW} or one of {', '.join(map(str, BLOCKS))}, not {value}")
-    block = as_count(value, where)
-    if block not in BLOCKS:
-        raise RecipeError(f"{where} must be {ROW} or one of {', '.join(map(str, BLOCKS))}, not {block}")
-    return block
+    if type(value) is not int or value not in BLOCKS:
+        found = str(value) if type(value) is int else describe(value)
+        raise RecipeError(f"{where} must be one of {', '.join(map(str, BLOCKS))} or {ROW}, not {found}")
+    return value
 
 
 def _activations(value: object, where: str) -> str:
@@ -63,7 +60,7 @@ class Frozen:
 
     def block_of(self, columns: int) -> int:
         """Numbers that share a scale, where so many are summed over."""
-        return -(-columns // _ALIGNED) * _ALIGNED if isinstance(self.block, str) else self.block
+        return -(-columns // ALIGNED) * ALIGNED if isinstance(self.block, str) else self.block
 
     def to_mapping(self) -> dict[str, Any]:
         """The canonical form."""

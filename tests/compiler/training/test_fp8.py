@@ -14,7 +14,7 @@ from pockengine.interp import evaluate
 from pockengine.ir import Builder, DType, parse_type
 from pockengine.ops import Emitter
 from pockengine.ops.fp8 import encode
-from pockengine.ops.quantised import BlockFormat, quantize
+from pockengine.ops.quantised import BlockFormat, dequantize, quantize
 from pockengine.recipe import Recipe
 from tests.compiler.training.frozen_models import batch, graph, replace, restored, transformer
 
@@ -36,6 +36,20 @@ def test_rows_are_rounded_as_weights_are() -> None:
     np.testing.assert_array_equal(found["codes"], wanted)
     np.testing.assert_array_equal(np.delete(found["scales"], 2, 0), np.delete(factors, 2, 0))
     assert found["codes"].dtype == DType.U8.numpy and found["scales"].dtype == DType.U16.numpy
+
+
+@pytest.mark.parametrize("bits", [0x7FC00000, 0x7FFFFFFF, 0xFFC00000])
+def test_a_row_with_a_nan_stays_one(bits: int) -> None:
+    """Of those that processors make, and that GPUs make."""
+    builder = Builder("encode")
+    codes, scales = encode(Emitter(builder), builder.input("x", parse_type("f32[2,32]")))
+    builder.outputs = {"codes": codes, "scales": scales}
+    x = np.ones((2, 32), np.float32)
+    x[0, 5] = np.array([bits], np.uint32).view(np.float32)[0]
+    found = evaluate(builder.finish(), {"x": x})
+    numbers = dequantize(found["codes"], found["scales"], BlockFormat.FP8, 32, (2, 32))
+    assert np.isnan(numbers[0]).all()
+    np.testing.assert_allclose(numbers[1], 1, rtol=0.05)
 
 
 class _Rounded(torch.autograd.Function):
@@ -100,7 +114,7 @@ def test_a_row_has_one_scale() -> None:
         ({"weights": "fp8", "block": 32, "activations": "fp8"}, "block: row"),
         ({"weights": "int4", "block": "row"}, "four bits are too few"),
         ({"weights": "fp8", "activations": "int8"}, "must be fp8"),
-        ({"weights": "fp8", "block": "rows"}, "must be row or one of 16"),
+        ({"weights": "fp8", "block": "rows"}, "must be one of 16, 32, 64, 128, 256 or row"),
     ],
 )
 def test_bad_recipes(frozen: dict[str, object], message: str) -> None:

@@ -18,10 +18,9 @@ from pockengine.codegen import backends
 from pockengine.codegen.native.toolchain import RUNTIME
 from pockengine.compile import Planned, Request, compile, plan_programs
 from pockengine.errors import DataError
-from pockengine.ir import Array, Builder, DType, Graph, Node, TensorType
+from pockengine.ir import Array, Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.passes import copied_weights
-from pockengine.passes.rounded_weights import weights_to_round
 from pockengine.plan.space import Space
 from pockengine.recipe import Recipe
 from pockengine.targets import Target, get
@@ -123,22 +122,23 @@ def test_no_step_copies_a_frozen_weight(monkeypatch: pytest.MonkeyPatch) -> None
     assert "products" not in copied(planned) and "trained" in copied(planned)
 
 
-def test_sums_in_parts_keep_a_weight() -> None:
-    """Another number of parts would be another order of the same sum."""
-    builder = Builder("long")
+def test_a_weight_of_sums_in_parts_lies_rounded() -> None:
+    """In others, maybe, than those of a product that rounds it itself."""
+    builder, rng = Builder("long"), np.random.default_rng(2)
     e, x = Emitter(builder), builder.input("x", TensorType(DType.F32, (BATCH, 4096)))
-    long = builder.param("long", TensorType(DType.F32, (4096, 32)), np.zeros((4096, 32), np.float32))
-    head = builder.param("head", TensorType(DType.F32, (32, CLASSES)), np.zeros((32, CLASSES), np.float32))
+    shapes = {"long": (4096, 32), "head": (32, CLASSES)}
+    drawn = {name: (0.02 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
+    long, head = (builder.param(name, TensorType(DType.F32, one.shape), one) for name, one in drawn.items())
     builder.outputs = {"logits": e.matmul(e.op("tanh", e.matmul(x, long)), head)}
-    recipe = Recipe(optimizer={"name": "sgd", "lr": 0.1}, update=[{"params": "head"}])
-    planned = _planned(builder.finish(), recipe)
-    assert not planned.rounded
-    programs = [program.graph for program in planned.programs.values()]
-
-    def rounds(node: Node) -> DType | None:
-        return GPU.rounds(node, planned.target)
-
-    assert weights_to_round(programs, {"long"}, rounds, lambda node: 0) == {"long": DType.BF16}
+    recipe, graph = Recipe(optimizer={"name": "sgd", "lr": 0.1}, update=[{"params": "head"}]), builder.finish()
+    assert _planned(graph, recipe).rounded == {"long": DType.BF16}
+    labels = rng.integers(0, CLASSES, BATCH)
+    feeds: dict[str, Array] = {"x": rng.standard_normal((BATCH, 4096)).astype(np.float32), "labels": labels}
+    losses = []
+    for rounded in (True, False):
+        with _compiled(recipe, rounded=rounded, graph=graph).load() as session:
+            losses.append([session.step(feeds) for _ in range(3)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
 def _steps(artifact: Artifact, feeds: Sequence[Mapping[str, Array]]) -> tuple[list[float], float, Mapping[str, Array]]:

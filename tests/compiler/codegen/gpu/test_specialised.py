@@ -145,7 +145,21 @@ def test_what_the_engine_cannot_read_is_copied_by_threads() -> None:
     assert not any("pairs" in one.describe() for one in choices(matmul((128, 64, 64), TURNS[0]), H200)), "one row"
     assert not _is_offered(matmul((64, 64, 68), TURNS[1])), "rows that do not begin at multiples of 16 bytes"
     assert not _is_offered(convolution()), "an image"
+    assert not _is_offered(_windows()), "rows that overlap"
     assert not any("copying" in one.describe() for one in choices(matmul((64, 64, 64), TURNS[0]), _ada()))
+
+
+def _windows() -> Case:
+    """A gradient that reads each three neighbours as one row."""
+    builder = Builder("body")
+    e = Emitter(builder)
+    x = builder.input("x", TensorType(DType.BF16, (1, 1, 130, 64)))
+    dy = builder.input("dy", TensorType(DType.BF16, (1, 1, 128, 64)))
+    attrs = {"stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1, "layout": "NHWC"}
+    wide = (e.cast(value, DType.F32) for value in (x, dy))
+    builder.outputs = {"dw": e.op("conv2d_dw", *wide, kernel=(1, 3), **attrs)}
+    arrays = [draw(value.type, np.random.default_rng(8)) for value in builder.inputs]
+    return region_case(builder.finish(), "contraction", arrays, "windows")
 
 
 def _ada() -> Target:

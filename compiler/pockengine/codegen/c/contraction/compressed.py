@@ -55,15 +55,14 @@ def unpack(layout: Blocks) -> str:
         with code.block("if (start >= c0 && end <= c1)"):
             code.line("unpack_block(from, scale, out + (start - c0));")
         with code.block("else"):
-            each = "for (ptrdiff_t c = start < c0 ? c0 : start; c < end && c < c1; ++c)"
+            code.line("const ptrdiff_t stop = end < c1 ? end : c1;")
             if layout.format is BlockFormat.INT4:
                 code.line(f"float whole[{block}];")
                 code.line("unpack_block(from, scale, whole);")
-                with code.block(each):
-                    code.line("out[c - c0] = whole[c - start];")
-            else:
-                with code.block(each):
-                    code.line(f"out[c - c0] = {layout.number('from[c - start]')} * scale;")
+            number = "whole[c - start]" if layout.format is BlockFormat.INT4 else layout.number("from[c - start]")
+            times = "" if layout.format is BlockFormat.INT4 else " * scale"
+            with code.loop("c", "stop", "start < c0 ? c0 : start", vectorize=True):
+                code.line(f"out[c - c0] = {number}{times};")
     return code.text()
 
 

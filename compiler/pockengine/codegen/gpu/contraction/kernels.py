@@ -81,7 +81,7 @@ class _Way:
         found, role = cuts(self.blocks, terms, self.pace, result_bytes, limit, gpu), self.role
         if role is not None:
             tiles, turn = self.blocks // role.together, gpu.multiprocessors // role.together
-            shape = (role.shared.rows, role.shared.columns)
+            shape = (role.joint.rows, role.joint.columns)
             found += tails(tiles, turn, shape, terms, self.pace, limit, gpu) if turn else []
         return sorted(found, key=lambda cut: cut.cycles)
 
@@ -108,7 +108,8 @@ def choices(node: Node, target: Target, wide: bool) -> list[tuple[Products, floa
         ways = [one or space[-1] for one, space in zip(options, spaces, strict=True)]
         picks = tuple(_pick(*one) for one in ways)
         on_units = any(way.on_units for way, _ in ways)
-        products = Products(picks, target.compute if on_units else "f32")
+        of_codes = any(way.of_codes for way, _ in ways)
+        products = Products(picks, E4M3 if of_codes else target.compute if on_units else "f32")
         found.setdefault(products, sum(cut.cycles for _, cut in ways))
     return list(found.items())
 
@@ -226,7 +227,7 @@ def _on_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float]
     batch, m, n, _ = writer.part.sizes()
     for role in specialised.shapes(writer, compute, gpu):
         made = partial(specialised.tiled, shape=role, compute=compute, gpu=gpu)
-        count, pace = batch * role.shared.blocks(m, n) * role.together, role.group_pace(compute, gpu)
+        count, pace = batch * role.joint.blocks(m, n) * role.together, role.group_pace(compute, gpu)
         yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, role)
     for group in groups.shapes(writer, compute, gpu):
         made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)

@@ -131,12 +131,12 @@ def units_of(kernel: Kernel, compute: str) -> str | None:
 @contextmanager
 def begin(writer: Writer, shape: Shape) -> Iterator[None]:
     """The function, and the block's `place`."""
-    with writer.function(pieces(writer, shape)):
+    with writer.function(tiles(writer, shape)):
         place(writer, shape)
         yield
 
 
-def pieces(writer: Writer, shape: Shape) -> int:
+def tiles(writer: Writer, shape: Shape) -> int:
     """Tiles of the whole result."""
     batch, m, n, _ = writer.part.sizes()
     return batch * shape.blocks(m, n)
@@ -149,7 +149,8 @@ def place(writer: Writer, shape: Shape, below: str = "") -> None:
     and `t` say which of a piece the thread has."""
     code, (_, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // shape.columns), -(-m // shape.rows)
-    code.line(f"const int b = block / {across * down}, turn = block % {across * down};")
+    code.line(f"const ptrdiff_t b = block / {across * down};")
+    code.line(f"const int turn = block % {across * down};")
     row, height = "0", str(down)
     if down > TOGETHER:
         row, height = "row", "height"
@@ -165,8 +166,8 @@ def place(writer: Writer, shape: Shape, below: str = "") -> None:
 
 
 def tiled(writer: Writer, shape: Shape, compute: str, gpu: Gpu) -> Kernel:
-    """An operand that is stored as it is multiplied is copied in the
-    background, any other converted on its way; if both are, or both f32 for tf32, they come in rings."""
+    """An operand that is stored as it is multiplied is copied in the background, any other converted on its way; if
+    both are, or both f32 for tf32, they come in rings."""
     code = writer.code
     rings = rings_of(writer, shape.widths, shape.stages(compute, gpu), compute) if gpu.copies_apart else []
     found = (straight.copied(writer, side, shape.widths[side], compute) for side in SIDES if gpu.copies_apart)
@@ -181,14 +182,14 @@ def tiled(writer: Writer, shape: Shape, compute: str, gpu: Gpu) -> Kernel:
             code.line(f"SHARED uint32_t {side}_tile[{shape.widths[side]}][{PITCH}] __attribute__((aligned(16)));")
         code.line(f"float sums[{shape.m}][{shape.n}][4] = {{{{{{0}}}}}};")
         if rings:
-            _byrings_of(writer, shape, compute, rings)
+            _by_rings(writer, shape, compute, rings)
         else:
             _by_steps(writer, shape, compute, copied)
         results(writer, shape)
     return writer.kernel(f"{compute}_streamed" if rings else compute, sum(ring.nbytes for ring in rings))
 
 
-def _byrings_of(writer: Writer, shape: Shape, compute: str, rings: Sequence[Ring]) -> None:
+def _by_rings(writer: Writer, shape: Shape, compute: str, rings: Sequence[Ring]) -> None:
     """While a tile is multiplied, the next ones are copied."""
 
     def load() -> None:

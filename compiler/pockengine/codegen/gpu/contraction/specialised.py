@@ -40,14 +40,15 @@ from ..pace import LATENCY, Cut, Pace
 from ..source import kernel_body
 from .groups import ACROSS, GROUP, LINE, PIECE, GroupShape, Lined, declare, multiply, sides_of
 from .groups import shapes as copied_by_threads
-from .matrix import Shape, pieces, place, results
+from .matrix import Shape, place, results, tiles
 from .rings import SIDES
 from .sums import sums
 from .writer import Writer
 
 MOST_RANK = 5
 COPYING, MULTIPLYING = 40, 232
-"""Registers of a thread where there are three warpgroups, one of which copies: 65,536 in all, in multiples of 8."""
+"""Registers of a thread where there are three warpgroups, one of which copies: as many in all as when the kernel
+starts, 168 each (the most of 384 threads, in multiples of 8)."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class RoleShape(GroupShape):
         return 2 if self.in_pairs else 1
 
     @property
-    def shared(self) -> Shape:
+    def joint(self) -> Shape:
         """What these make together."""
         return replace(self, down=self.down * self.together)
 
@@ -166,7 +167,7 @@ def _pieces(cut: Cut, tiles: int) -> int:
 
 
 def grid(shape: RoleShape, cut: Cut, tiles: int, trips: int, gpu: Gpu) -> Grid:
-    """How the kernel is started for so many tiles, each of `shape.shared`."""
+    """How the kernel is started for so many tiles, each of `shape.joint`."""
     count = _pieces(cut, tiles) * shape.together
     return Grid(blocks(count, gpu, shape.together), shape.started, trips, pieces=count)
 
@@ -191,12 +192,12 @@ def _make_barriers(writer: Writer, shape: RoleShape) -> None:
 @contextmanager
 def _each_tile(writer: Writer, shape: RoleShape, gpu: Gpu) -> Iterator[None]:
     """The loop over the block's tiles of the result."""
-    together, whole = shape.together, pieces(writer, shape.shared)
+    together, whole = shape.together, tiles(writer, shape.joint)
     count = _pieces(writer.cut, whole)
     first, step = ("BLOCK / 2" if shape.in_pairs else "BLOCK"), blocks(count * together, gpu, together) // together
     with writer.code.loop("piece", count, first, step):
         writer.piece("(int)piece", whole)
-        place(writer, shape.shared, f" + BLOCK % 2 * {shape.rows}" if shape.in_pairs else "")
+        place(writer, shape.joint, f" + BLOCK % 2 * {shape.rows}" if shape.in_pairs else "")
         yield
 
 
@@ -269,7 +270,7 @@ def summed(writer: Writer, shape: RoleShape) -> Kernel:
     _, m, n, _ = writer.part.sizes()
     with kernel_body(code, [*writer.operands, *writer.scratch()]), code.each("i", tail.size):
         code.line(f"const int block = {tail.first} + (int)(i / {tail.rows * tail.columns});")
-        place(writer, shape.shared)
+        place(writer, shape.joint)
         code.line(f"const ptrdiff_t m = m0 + i / {tail.columns} % {tail.rows}, n = n0 + i % {tail.columns};")
         with code.block(f"if (m < {m} && n < {n})"):
             code.line(f"{writer.type} sum = 0;")
@@ -295,7 +296,7 @@ def _next_stage(writer: Writer, shape: RoleShape) -> None:
 
 def _boxes(writer: Writer, side: Lined, width: int) -> _Boxes | None:
     """Those of so many rows or columns at a time. None where the engine cannot read it: an axis is no single loop, a
-    step is no multiple of 16 bytes and of the one before, or it is an image."""
+    step is no multiple of 16 bytes and of the one before, its rows overlap, or it is an image."""
     access, axis, flat, extent = writer.side(side.name)
     k, (along_k, along_x) = writer.part.sizes()[3], (access.linear(writer.part.k), access.linear(axis))
     if access.windows or along_k is None or along_x is None or access.base * side.itemsize % PIECE:
@@ -310,7 +311,10 @@ def _boxes(writer: Writer, side: Lined, width: int) -> _Boxes | None:
     steps = tuple(one.stride * side.itemsize for one in dimensions[1:])
     if dimensions[0].stride != 1 or len(dimensions) > MOST_RANK:
         return None
+    whole = (step * one.extent for step, one in zip((side.itemsize, *steps), dimensions, strict=True))
     if any(later % step for step, later in zip((PIECE, *steps), steps, strict=False)):
+        return None
+    if any(later < below for later, below in zip(steps, whole, strict=False)):
         return None
     index = [one for one, _, _ in writer.operands].index(writer.pointer(access))
     counts, box = tuple(one.extent for one in dimensions), tuple(one.box for one in dimensions)

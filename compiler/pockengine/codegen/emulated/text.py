@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ...plan.program import Call, Grid, Kernel, TensorMap
-from ..gpu.launches import grids_of
+from ..gpu.launches import grids_of, lists_of
 
 PRELUDE = """\
 #include <math.h>
@@ -112,5 +112,4 @@ void {symbol}(void *const *arg, int task, int tasks)
 
 def _map(of: TensorMap) -> str:
     """The C of what it says, of the operands `arg`."""
-    lists = ", ".join(f"{{{', '.join(map(str, one))}}}" for one in (of.extents, of.strides, of.box))
-    return f"{{(const char *)arg[{of.operand}] + {of.offset}, {lists}, {len(of.extents)}, {of.itemsize}}}"
+    return f"{{(const char *)arg[{of.operand}] + {of.offset}, {lists_of(of)}, {len(of.extents)}, {of.itemsize}}}"

@@ -51,8 +51,12 @@ def starters(calls: Collection[Call]) -> list[str]:
 
 def _map(of: TensorMap) -> str:
     """C's initialiser of a pock_device_map."""
-    lists = (f"{{{', '.join(map(str, one))}}}" for one in (of.extents, of.strides, of.box))
-    return f"{{{of.operand}, {of.offset}, {of.itemsize}, {len(of.extents)}, {', '.join(lists)}}}"
+    return f"{{{of.operand}, {of.offset}, {of.itemsize}, {len(of.extents)}, {lists_of(of)}}}"
+
+
+def lists_of(map_: TensorMap) -> str:
+    """C's initialisers of extents, strides and box."""
+    return ", ".join(f"{{{', '.join(map(str, one))}}}" for one in (map_.extents, map_.strides, map_.box))
 
 
 def launches_name(text: str) -> str:

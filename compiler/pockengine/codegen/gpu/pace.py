@@ -120,9 +120,7 @@ def cuts(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu
     """The ways to cut sums of so many terms, made by so many blocks. Parts of results, which are `result_bytes` each,
     are written to at most `limit` bytes, and added up by one kernel more."""
     steps, ways = max(1, -(-terms // pace.deep)), []
-    for parts in _proposals(steps):
-        each = -(-steps // parts)
-        parts = -(-steps // each)
+    for parts, each in _proposals(steps):
         if parts > 1 and parts * result_bytes > limit:
             break
         cycles = pace.cycles(blocks * parts, each, gpu)
@@ -144,9 +142,7 @@ def tails(tiles: int, turn: int, shape: tuple[int, int], terms: int, pace: Pace,
     rest, steps, ways = tiles % turn, max(1, -(-terms // pace.deep)), []
     tail = Tail(tiles - rest, rest, *shape)
     each_takes = gpu.multiprocessors // turn
-    for parts in _proposals(steps) if rest and tail.first else ():
-        each = -(-steps // parts)
-        parts = -(-steps // each)
+    for parts, each in _proposals(steps) if rest and tail.first else ():
         nbytes = parts * tail.size * _F32
         if parts == 1 or rest * parts > turn or nbytes > limit:
             continue
@@ -156,12 +152,14 @@ def tails(tiles: int, turn: int, shape: tuple[int, int], terms: int, pace: Pace,
     return ways
 
 
-def _proposals(steps: int) -> Iterator[int]:
-    """1, 2, 3, 4, 6, 8, 12, … parts."""
-    yield 1
-    power = 2
-    while power <= min(MOST_PARTS, steps // LEAST_STEPS):
-        yield power
-        if power + power // 2 <= steps // LEAST_STEPS:
-            yield power + power // 2
+def _proposals(steps: int) -> Iterator[tuple[int, int]]:
+    """About 1, 2, 3, 4, 6, 8, 12, … parts, and the steps of each."""
+    power, most = 2, min(MOST_PARTS, steps // LEAST_STEPS)
+    wanted = [1]
+    while power <= most:
+        wanted += [power, power + power // 2]
         power *= 2
+    for parts in wanted:
+        if parts == 1 or parts <= steps // LEAST_STEPS:
+            each = -(-steps // parts)
+            yield -(-steps // each), each

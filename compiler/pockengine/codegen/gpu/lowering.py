@@ -129,7 +129,7 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
         case RegionKind.CONTRACTION:
             return contraction.lower(region, target, choice)
         case RegionKind.ROW:
-            return rows.lower(region)
+            return rows.lower(region, target)
         case RegionKind.COLUMN:
             return columns.lower(region, target)
         case RegionKind.ELEMENTWISE:

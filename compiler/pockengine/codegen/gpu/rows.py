@@ -1,4 +1,5 @@
-"""Kernels of `row` regions (softmax, layer norm and its gradient, losses): several threads walk a row together.
+"""Kernels of `row` regions (softmax, layer norm and its gradient, losses): several threads walk a row together, where
+there are many elements by runs of neighbours.
 
 A later walk computes again what an earlier one had: the operands are in memory, and nothing has to be kept between."""
 
@@ -9,37 +10,42 @@ from collections.abc import Collection
 from ...ir import Graph, Node, Value
 from ...ops import is_kind
 from ...plan.program import Grid, Kernel, Lowered
+from ...targets import Target
 from ..common.c_dialect import c_type
 from ..common.expressions import Body
-from ..common.indexing import broadcast_strides, flat_offset
+from ..common.indexing import broadcast_strides, collapse, flat_offset
 from ..common.mathlib import functions
 from ..common.reductions import combine, identity
 from ..common.region import inplace_pairs
 from ..common.row_plan import RowPlan
 from .dialect import GPU_C
-from .source import THREADS, Code, blocks_of, call, kernel, kernel_body, operands_of
+from .pace import gpu_of
+from .source import THREADS, Code, blocks_of, call, kernel, kernel_body, lies_in_runs, operands_of, run_of
 
 SHORT = 32
 """Rows of up to so many elements have one thread each."""
 
 
-def lower(node: Node) -> Lowered:
+def lower(node: Node, target: Target) -> Lowered:
     """Kernels of a row region."""
     plan = RowPlan.of(node)
     if plan.rows == 0 or all(value.type.size == 0 for value in node.outputs):
         return Lowered(())
-    writer = _Writer(node, plan)
+    full = [value.type for value in (*plan.graph.inputs, *plan.graph.outputs.values()) if value in plan.full]
+    run = run_of((plan.rows, plan.length), full, gpu_of(target)) if full and plan.length > SHORT else 1
+    writer = _Writer(node, plan, run)
     grid = Grid(blocks_of(plan.rows, THREADS // writer.lanes), THREADS)
     made = call(node, writer.kernel(), grid)
     return Lowered((made,), 0, inplace_pairs(node, writer.overwritable()))
 
 
 class _Writer:
-    """`lanes` threads share a row, and a block has several rows; those of a row are neighbours."""
+    """`lanes` threads share a row, and a block has several rows; those of a row are neighbours. Each takes a `run` of
+    elements at a time."""
 
-    def __init__(self, node: Node, plan: RowPlan) -> None:
-        self.node, self.plan, self.graph = node, plan, plan.graph
-        self.lanes = 1 if plan.length <= SHORT else min(THREADS, 1 << (plan.length - 1).bit_length())
+    def __init__(self, node: Node, plan: RowPlan, run: int) -> None:
+        self.node, self.plan, self.graph, self.run = node, plan, plan.graph, run
+        self.lanes = 1 if plan.length <= SHORT else min(THREADS, 1 << (plan.length // run - 1).bit_length())
         self.body, self.code = Body(GPU_C, plan.graph), Code()
         self.operands = operands_of(node)
         count = len(plan.graph.inputs)
@@ -116,19 +122,30 @@ class _Writer:
         for i, node in enumerate(reductions):
             code.line(f"{c_type(node.output.type.dtype)} sum{number}_{i} = {identity(node)};")
         before = dict(names)
-        read = self._read(number)
-        with code.loop("j", "length", "lane", self.lanes):
-            for value, name in self.inputs.items():
-                if value in read and value in plan.full:
-                    code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {name}[{self._element(value)}];")
+        wanted_here = self._read(number)
+        read = [(v, name) for v, name in self.inputs.items() if v in wanted_here and v in plan.full]
+        written = [one for one in self.results if one[0] in plan.full and plan.level[one[0]] == number]
+        with code.loop("j", "length", f"lane * {self.run}", self.lanes * self.run):
+            for value, name in read if self.run > 1 else ():
+                if self._lies_in_runs(value):
+                    self._load(value, name)
+            for value, name in written:
+                code.line(f"{GPU_C.type(value.type.dtype)} {name}_run[{self.run}];")
+            with code.neighbours("e", self.run):
+                for value, name in read:
+                    there = self.run > 1 and self._lies_in_runs(value)
+                    text = f"{name}_run[e]" if there else f"{name}[{self._element(value, '(j + e)')}]"
+                    code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {text};")
                     names[value] = f"x{name[2:]}"
-            self.body.compute(code, _computed(self.graph, wanted, plan.full))
-            for value, name in self.results:
-                if value in plan.full and plan.level[value] == number:
-                    code.line(f"{name}[{self._element(value)}] = {names[value]};")
-            for i, node in enumerate(reductions):
-                total = f"sum{number}_{i}"
-                code.line(f"{total} = {combine(node, total, names[node.inputs[0]])};")
+                self.body.compute(code, _computed(self.graph, wanted, plan.full))
+                for value, name in written:
+                    code.line(f"{name}_run[e] = {names[value]};")
+                for i, node in enumerate(reductions):
+                    total = f"sum{number}_{i}"
+                    code.line(f"{total} = {combine(node, total, names[node.inputs[0]])};")
+            for value, name in written:
+                type = GPU_C.type(value.type.dtype)
+                code.line(f"STORE_RUN({type}, {self.run}, &{name}[{self._element(value, 'j')}], {name}_run);")
         names.clear()
         names.update(before)
         for i, node in enumerate(reductions):
@@ -155,11 +172,24 @@ class _Writer:
         strides = broadcast_strides(value.type.shape, self.plan.space)[: self.plan.split]
         return flat_offset("safe", outer, strides)
 
-    def _element(self, value: Value) -> str:
-        """Expression of the offset of its element j."""
+    def _element(self, value: Value, j: str) -> str:
+        """Expression of the offset of its element `j`."""
         inner = self.plan.space[self.plan.split :]
         strides = broadcast_strides(value.type.shape, self.plan.space)[self.plan.split :]
-        return f"{self._start(value)} + {flat_offset('j', inner, strides)}"
+        return f"{self._start(value)} + {flat_offset(j, inner, strides)}"
+
+    def _load(self, value: Value, name: str) -> None:
+        """A run of it, from element `j` on."""
+        type = GPU_C.type(value.type.dtype)
+        self.code.line(f"{type} {name}_run[{self.run}];")
+        self.code.line(f"LOAD_RUN({type}, {self.run}, {name}_run, &{name}[{self._element(value, 'j')}]);")
+
+    def _lies_in_runs(self, value: Value) -> bool:
+        """Whether the elements of each run of a row lie side by side."""
+        space, split = self.plan.space, self.plan.split
+        strides = broadcast_strides(value.type.shape, space)
+        inner, (along,) = collapse(space[split:], [strides[split:]])
+        return len(inner) == 1 and lies_in_runs((*strides[:split], *along), self.run)
 
 
 def _computed(graph: Graph, wanted: Collection[Value], full: Collection[Value]) -> list[Node]:

@@ -16,8 +16,10 @@ from pockengine.codegen import backends
 from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
 from pockengine.codegen.gpu import movement, source
-from pockengine.ir import Builder, DType, TensorType, parse_type
+from pockengine.ir import Builder, DType, RegionKind, TensorType, Value, parse_type
 from pockengine.ops import Emitter, Kind, Sample
+from pockengine.ops.fp8 import encode
+from pockengine.passes import PASSES, Context, optimise
 from pockengine.targets import Gpu, get
 from tests.compiler.codegen.cuda.driver import needs_compiler
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
@@ -35,6 +37,38 @@ def broadcasts(*types: str) -> Case:
     builder.outputs = {"y": total, "z": e.cast(e.mul(total, 2.0), DType.BF16)}
     arrays = [draw(value.type, np.random.default_rng(1)) for value in builder.inputs]
     return region_case(builder.finish(), "elementwise", arrays, f"{types}")
+
+
+def rows() -> list[Case]:
+    """Row by row: with numbers of a column beside, of a row, and with codes of 8 bits as results."""
+
+    def norm(e: Emitter, x: Value) -> Value:
+        scale, shift = (e.builder.input(name, TensorType(DType.F32, x.type.shape[-1:])) for name in ("scale", "shift"))
+        return e.op("layer_norm", e.op("exp", x), scale, shift, axis=-1, epsilon=1e-5)
+
+    def codes(e: Emitter, x: Value) -> Value:
+        made, scales = encode(e, x)
+        return e.add(e.cast(made, DType.F32), e.cast(scales, DType.F32))
+
+    found = []
+    for make, shape in (
+        (norm, (6, 72)),
+        (norm, (5, 2, 2048)),
+        (codes, (9, 264)),
+        (lambda e, x: e.op("softmax", x, axis=-1), (3, 4, 66)),
+        (lambda e, x: e.op("softmax", x, axis=-1), (3, 4, 67)),
+        (lambda e, x: e.sum(e.mul(x, x), [1, 2]), (4, 6, 12)),
+    ):
+        builder = Builder("row")
+        e, x = Emitter(builder), builder.input("x", TensorType(DType.F32, shape))
+        builder.outputs = {"y": make(e, x)}
+        graph = optimise(builder.finish(), (PASSES["expand_composites"], PASSES["fuse_apart"]), Context())
+        for node in graph.nodes:
+            if node.region_kind is RegionKind.ROW:
+                arrays = [draw(value.type, np.random.default_rng(3)) for value in node.inputs]
+                found.append(Case(node, tuple(arrays), f"{make} {shape}"))
+    assert len(found) >= 6
+    return found
 
 
 def cases() -> list[Case]:
@@ -61,7 +95,7 @@ def cases() -> list[Case]:
         ("concat", ("f32[3,4]", "f32[3,8]", "f32[3,2]"), {"axis": 1}),
     ):
         found.append(sample_case(name, Sample(shapes, attrs), rng))
-    return [*found, *map(test_moves.case_of, test_moves.MAKES)]
+    return [*found, *rows(), *map(test_moves.case_of, test_moves.MAKES)]
 
 
 def test_runs_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -73,6 +107,7 @@ def test_runs_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     texts = [call.kernel.source for one in library.lowered for call in one.calls]
     lengths = Counter(int(length) for text in texts for length in set(re.findall(r"_RUN\(\w+, (\d),", text)))
     assert lengths[2] >= 50 and lengths[4] >= 50 and lengths[8] >= 1, lengths
+    assert sum("lane * 4" in text or "lane * 2" in text for text in texts) >= 4, "rows"
     for index, case in enumerate(able):
         for pair in (None, *library.lowered[index].inplace):
             compare(case, library.run(index, 1, pair), f"{case.label} in place {pair}", 2e-5, 2e-5)

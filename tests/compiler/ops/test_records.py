@@ -9,16 +9,20 @@ from pockengine import interp, ops
 from pockengine.autodiff import backward, prepare
 from pockengine.ir import Array, Builder, Graph, parse, render
 from pockengine.ops import Emitter, Op, Sample
+from pockengine.ops.fp8 import MATMUL
 from pockengine.ops.optimizers import MOMENTUM
 from pockengine.ops.optimizers import OPTIMIZERS as OPTIMIZER_SPECS
+from pockengine.ops.quantised import BlockFormat, dequantize
 from tests.compiler.records import all_samples, graph_of, inputs_of
 
 SAMPLES = [pytest.param(op, sample, id=name) for op, sample, name in all_samples()]
 OPTIMIZERS = {spec.op for spec in (MOMENTUM, *OPTIMIZER_SPECS.values())}
+UNLIKE = ("straight_through", MATMUL)
+"""Their gradients are not those of their values: tests of their own."""
 
 
 def _differentiable(op: Op, index: int) -> bool:
-    if op.name in OPTIMIZERS or op.name == "straight_through":  # whose gradient is not that of its value
+    if op.name in OPTIMIZERS or op.name in UNLIKE:
         return False
     return op.vjps[index] is not None if index < len(op.vjps) else op.expand is not None
 
@@ -27,7 +31,7 @@ GRADIENTS = [
     pytest.param(op, sample, index, id=f"{name}-d{index}")
     for op, sample, name in all_samples()
     for index, text in enumerate(sample.shapes)
-    if text.startswith("f") and _differentiable(op, index) and op.name not in ("cast", "straight_through")
+    if text.startswith("f") and _differentiable(op, index) and op.name not in ("cast", *UNLIKE)
 ]
 
 
@@ -75,6 +79,16 @@ def test_straight_through_gives_its_gradient_to_the_second_operand() -> None:
     weights = np.random.default_rng(1).standard_normal(graph.outputs["0"].type.shape)
     assert not _gradient(graph, 0, arrays, weights).any()
     np.testing.assert_array_equal(_gradient(graph, 1, arrays, weights), weights)
+
+
+def test_products_of_8_bit_floats_have_the_gradient_of_the_decoded_weight() -> None:
+    op, sample = ops.get(MATMUL), ops.get(MATMUL).samples[0]
+    graph = graph_of(op, sample)
+    arrays = inputs_of(graph, sample)
+    weights = np.random.default_rng(1).standard_normal(graph.outputs["0"].type.shape).astype(np.float32)
+    packed, scales = (arrays[value.name] for value in graph.inputs[1:])
+    decoded = dequantize(packed, scales, BlockFormat.FP8, packed.shape[1], packed.shape)
+    np.testing.assert_allclose(_gradient(graph, 0, arrays, weights), weights @ decoded, rtol=1e-5, atol=1e-5)
 
 
 def _gradient(graph: Graph, index: int, arrays: dict[str, Array], weights: Array) -> Array:

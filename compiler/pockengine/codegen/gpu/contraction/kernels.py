@@ -187,13 +187,13 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
         return [Call(made, operands, False, grid, flops, nbytes)], 0
     size = batch * m * n if best.tail is None else best.tail.size
     scratch = best.parts * size * itemsize
-    read = sum(value.type.nbytes for value in multiplied(node))
-    last = Grid(blocks_of(size), THREADS)
+    given = nbytes - int(share * sum(value.type.nbytes for value in multiplied(node)))
+    later, last = int(given * min(1.0, size / (batch * m * n))), Grid(blocks_of(size), THREADS)
+    added = way.sums(Writer(node, anchor, part, best, way.of_codes))
     return [
-        Call(made, operands, True, grid, flops, int(read * share) + scratch),
-        Call(way.sums(Writer(node, anchor, part, best, way.of_codes)), operands, True, last, scratch // itemsize,
-             scratch + nbytes - int(read * share)),
-    ], scratch  # fmt: skip
+        Call(made, operands, True, grid, flops, nbytes - later + scratch),
+        Call(added, operands, True, last, scratch // itemsize, later + scratch),
+    ], scratch
 
 
 def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:

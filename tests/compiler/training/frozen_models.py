@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
@@ -79,3 +79,22 @@ def replace(module: nn.Module, weights: Mapping[str, Array]) -> None:
     with torch.no_grad():
         for name, weight in weights.items():
             parameters[name].copy_(torch.from_numpy(weight))
+
+
+BATCHES = [batch(seed) for seed in range(10)]
+
+
+def train(module: nn.Module, trained: Callable[[str], bool]) -> list[float]:
+    """The losses of PyTorch's steps on what `trained` says of a parameter's name."""
+    torch.set_num_threads(1)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(trained(name))
+    optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.05, momentum=0.9)
+    losses = []
+    for feeds in BATCHES:
+        loss = functional.cross_entropy(module(torch.from_numpy(feeds["token"])), torch.from_numpy(feeds["labels"]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses

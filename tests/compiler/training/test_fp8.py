@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
 from pockengine.compile import compile
 from pockengine.errors import RecipeError
@@ -16,9 +15,8 @@ from pockengine.ops import Emitter
 from pockengine.ops.fp8 import encode
 from pockengine.ops.quantised import BlockFormat, dequantize, quantize
 from pockengine.recipe import Recipe
-from tests.compiler.training.frozen_models import batch, graph, replace, restored, transformer
+from tests.compiler.training.frozen_models import BATCHES, graph, replace, restored, train, transformer
 
-BATCHES = [batch(seed) for seed in range(10)]
 FROZEN = {"weights": "fp8", "activations": "fp8"}
 LAST = [{"params": "head.*"}, {"params": "blocks.0.first.*"}]
 
@@ -82,16 +80,7 @@ def test_ten_steps_are_pytorchs_with_the_same_rounding() -> None:
         losses = [session.step(feeds) for feeds in BATCHES]
         found = session.state()
     _round_activations(module)
-    for name, parameter in module.named_parameters():
-        parameter.requires_grad_(name.startswith(("head", "blocks.0.first")))
-    sgd = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.05, momentum=0.9)
-    expected = []
-    for feeds in BATCHES:
-        loss = functional.cross_entropy(module(torch.from_numpy(feeds["token"])), torch.from_numpy(feeds["labels"]))
-        sgd.zero_grad()
-        loss.backward()
-        sgd.step()
-        expected.append(loss.item())
+    expected = train(module, lambda name: name.startswith(("head", "blocks.0.first")))
     np.testing.assert_allclose(losses, expected, rtol=2e-3)
     trained = module.get_parameter("blocks.0.first.weight").detach().numpy()
     np.testing.assert_allclose(found["blocks.0.first.weight"], trained, rtol=2e-3)

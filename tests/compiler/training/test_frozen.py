@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,11 @@ from pockengine.recipe import Recipe, resolve
 from pockengine.targets import get
 from pockengine.tune import Tuning
 from tests.compiler.training import lora_models
-from tests.compiler.training.frozen_models import CLASSES, batch, graph, replace, restored, transformer
+from tests.compiler.training.frozen_models import BATCHES, CLASSES, graph, replace, restored, train, transformer
 from tests.compiler.training.test_lora import graph as mixed_graph
 from tests.sweeps import some
 
 SGD = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
-BATCHES = [batch(seed) for seed in range(10)]
 LAST = [{"params": "head.*"}, {"params": "blocks.0.first.*"}]
 FORMATS = [one.value for one in BlockFormat]
 MATRICES = [f"blocks.{i}.{name}.weight" for i in (0, 1) for name in ("query", "key", "value", "out", "up", "down")]
@@ -41,22 +39,6 @@ MATRICES = [f"blocks.{i}.{name}.weight" for i in (0, 1) for name in ("query", "k
 
 def built(weights: str, **keys: Any) -> Artifact:
     return compile(graph(), Recipe(optimizer=SGD, frozen={"weights": weights}, **keys))
-
-
-def train(module: nn.Module, trained: Callable[[str], bool]) -> list[float]:
-    """The losses of PyTorch's steps on what `trained` says of a parameter's name."""
-    torch.set_num_threads(1)
-    for name, parameter in module.named_parameters():
-        parameter.requires_grad_(trained(name))
-    optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.05, momentum=0.9)
-    losses = []
-    for feeds in BATCHES:
-        loss = functional.cross_entropy(module(torch.from_numpy(feeds["token"])), torch.from_numpy(feeds["labels"]))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 def test_weights_are_quantised_once_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,14 @@ TURNS = tuple(product((False, True), (False, True)))
 H200 = replace(get("h200"), compute="bf16")
 
 
-def matmul(size: tuple[int, int, int], turns: tuple[bool, bool], dtype: DType = DType.BF16) -> Case:
+def matmul(
+    size: tuple[int, int, int], turns: tuple[bool, bool], dtype: DType = DType.BF16, batch: tuple[int, ...] = ()
+) -> Case:
     """And a bias."""
     (m, n, k), (trans_a, trans_b), builder = size, turns, Builder("body")
     e, rng = Emitter(builder), np.random.default_rng(5)
-    x = builder.input("x", TensorType(dtype, (k, m) if trans_a else (m, k)))
-    w = builder.input("w", TensorType(dtype, (n, k) if trans_b else (k, n)))
+    x = builder.input("x", TensorType(dtype, (*batch, k, m) if trans_a else (*batch, m, k)))
+    w = builder.input("w", TensorType(dtype, (*batch, n, k) if trans_b else (*batch, k, n)))
     wide = (e.cast(value, DType.F32) for value in (x, w))
     made = e.op("matmul", *wide, trans_a=trans_a, trans_b=trans_b)
     builder.outputs = {"y": e.add(made, builder.input("bias", TensorType(DType.F32, (n,))))}

@@ -103,18 +103,6 @@ def test_a_last_turn_that_is_nearly_empty_is_cut() -> None:
     assert len(calls) == 2 and kernels.lower(case.node, H200, best) == kernels.lower(case.node, H200)
 
 
-def batches(turns: tuple[bool, bool]) -> Case:
-    """Six products."""
-    builder, (trans_a, trans_b) = Builder("body"), turns
-    e, rng = Emitter(builder), np.random.default_rng(3)
-    x = builder.input("x", TensorType(DType.BF16, (2, 3, 40, 72) if trans_a else (2, 3, 72, 40)))
-    w = builder.input("w", TensorType(DType.BF16, (2, 3, 136, 40) if trans_b else (2, 3, 40, 136)))
-    wide = (e.cast(value, DType.F32) for value in (x, w))
-    builder.outputs = {"y": e.op("matmul", *wide, trans_a=trans_a, trans_b=trans_b)}
-    arrays = [draw(value.type, rng) for value in builder.inputs]
-    return region_case(builder.finish(), "contraction", arrays, f"batches {turns}")
-
-
 def groups() -> Case:
     """A convolution without a neighbourhood, in three groups: the channels of one lie between those of others."""
     builder = Builder("body")
@@ -127,7 +115,7 @@ def groups() -> Case:
 
 
 def test_batches_and_groups(tmp_path: Path) -> None:
-    cases = [*map(batches, TURNS), groups()]
+    cases = [*(matmul((72, 136, 40), turns, batch=(2, 3)) for turns in TURNS), groups()]
     library = _library(tmp_path, cases, SMALL, small_gpu())
     for index, case in enumerate(cases):
         compare(case, library.run(index, 1), case.label, 1e-4, 2e-5)

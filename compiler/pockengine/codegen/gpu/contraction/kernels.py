@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -64,17 +64,16 @@ class Products:
 class _Way:
     """A template that makes a product, with its blocks, where sums are whole, and threads of one.
 
-    role      blocks of this shape make several of the tiles that others have a block for each of
-    of_codes  it multiplies codes"""
+    format  that it multiplies in
+    role    blocks of this shape make several of the tiles that others have a block for each of"""
 
     name: str
     made: Callable[[Writer], Kernel]
     blocks: int
     threads: int
     pace: Pace
-    on_units: bool = False
+    format: str = "f32"
     role: specialised.RoleShape | None = None
-    of_codes: bool = False
 
     def cuts(self, terms: int, result_bytes: int, limit: int, gpu: Gpu) -> list[Cut]:
         """The ways to cut its sums, the quickest first."""
@@ -107,9 +106,8 @@ def choices(node: Node, target: Target, wide: bool) -> list[tuple[Products, floa
     for options in zip_longest(*spaces):  # products of one region choose alike: each its next best
         ways = [one or space[-1] for one, space in zip(options, spaces, strict=True)]
         picks = tuple(_pick(*one) for one in ways)
-        on_units = any(way.on_units for way, _ in ways)
-        of_codes = any(way.of_codes for way, _ in ways)
-        products = Products(picks, E4M3 if of_codes else target.compute if on_units else "f32")
+        formats = {way.format for way, _ in ways}
+        products = Products(picks, next((one for one in (E4M3, target.compute) if one in formats), "f32"))
         found.setdefault(products, sum(cut.cycles for _, cut in ways))
     return list(found.items())
 
@@ -170,7 +168,8 @@ def rounds(node: Node, target: Target) -> DType | None:
     if not suited or anchor.output.type.dtype is not DType.F32:
         return None
     writers = (Writer(node, anchor, part, Cut(1, 1, 0.0)) for part in parts)
-    return None if any(any(_on_codes(writer, gpu_of(target))) for writer in writers) else DType(target.compute)
+    of_codes = any(_multiplies_codes(writer, gpu_of(target)) for writer in writers)
+    return None if of_codes else DType(target.compute)
 
 
 def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gpu) -> tuple[list[Call], int]:
@@ -178,7 +177,8 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     way, best = option
     anchor = anchor_of(node)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
-    made = way.made(Writer(node, anchor, part, best, way.of_codes))
+    of_codes = way.format == E4M3
+    made = way.made(Writer(node, anchor, part, best, of_codes))
     terms = best.terms if best.tail is None else k
     trips = round(-(-min(k, terms) // way.pace.deep) * way.pace.latency / LATENCY)
     operands, grid = (*node.inputs, *node.outputs), way.grid(best, max(1, trips), gpu)
@@ -189,7 +189,7 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     scratch = best.parts * size * itemsize
     given = nbytes - int(share * sum(value.type.nbytes for value in multiplied(node)))
     later, last = int(given * min(1.0, size / (batch * m * n))), Grid(blocks_of(size), THREADS)
-    added = way.sums(Writer(node, anchor, part, best, way.of_codes))
+    added = way.sums(Writer(node, anchor, part, best, of_codes))
     return [
         Call(made, operands, True, grid, flops, nbytes - later + scratch),
         Call(added, operands, True, last, scratch // itemsize, later + scratch),
@@ -206,8 +206,7 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
         writer = Writer(node, anchor, part, Cut(1, k, 0.0))
-        ways = list(_on_codes(writer, gpu))
-        yield from ways or _on_units(writer, compute, gpu, sizes)
+        yield from _on_units(writer, E4M3 if _multiplies_codes(writer, gpu) else compute, gpu, sizes)
         return
     streams = gpu.copies_apart and streamed.suits(node, anchor)
     for tile in tiled.TILES:
@@ -216,10 +215,11 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
         yield _Way(tile.name, made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)
 
 
-def _on_codes(writer: Writer, gpu: Gpu) -> Iterator[_Way]:
-    """The ways of matrix units that multiply 8-bit floats, if both operands are such."""
-    if gpu.has_fp8_units and can_be_copied(writer, E4M3):
-        yield from (replace(way, of_codes=True) for way in _on_units(writer, E4M3, gpu, (1.0, 1.0)))
+def _multiplies_codes(writer: Writer, gpu: Gpu) -> bool:
+    """Whether both operands are 8-bit floats that matrix units multiply as they are: on Hopper by warpgroups alone."""
+    if gpu.has_warpgroup_units:
+        return any(groups.shapes(writer, E4M3, gpu))
+    return gpu.has_fp8_units and can_be_copied(writer, E4M3)
 
 
 def _on_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float]) -> Iterator[_Way]:
@@ -228,17 +228,17 @@ def _on_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float]
     for role in specialised.shapes(writer, compute, gpu):
         made = partial(specialised.tiled, shape=role, compute=compute, gpu=gpu)
         count, pace = batch * role.joint.blocks(m, n) * role.together, role.group_pace(compute, gpu)
-        yield _Way(f"{role.name} {compute}", made, count, role.started, pace, True, role)
+        yield _Way(f"{role.name} {compute}", made, count, role.started, pace, compute, role)
     for group in groups.shapes(writer, compute, gpu):
         made, blocks = partial(groups.tiled, shape=group, compute=compute), batch * group.blocks(m, n)
-        yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), True)
+        yield _Way(f"{group.name} {compute}", made, blocks, group.threads, group.group_pace(compute, gpu), compute)
     if compute == E4M3 and gpu.has_warpgroup_units:
         return  # which a warp alone can only multiply as 16-bit floats
     rings = gpu.copies_apart and can_be_copied(writer, compute)
     for shape in matrix.shapes(rings, compute, gpu):
         pace = shape.pace(compute, gpu, rings, sizes)
         made = partial(matrix.tiled, shape=shape, compute=compute, gpu=gpu)
-        yield _Way(f"{shape.name} {compute}", made, batch * shape.blocks(m, n), shape.threads, pace, True)
+        yield _Way(f"{shape.name} {compute}", made, batch * shape.blocks(m, n), shape.threads, pace, compute)
 
 
 def _size(node: Node, access: Access) -> float:

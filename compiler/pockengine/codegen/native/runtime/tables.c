@@ -9,8 +9,6 @@
 #include "batch.h"
 #include "rounded.h"
 
-#define PIECE ((size_t)8192)
-
 int pock_stays_in_file(const pock_tensor *tensor) {
     return tensor->ref.space == POCK_FILE || tensor->rounded;
 }
@@ -26,13 +24,17 @@ int pock_table_read(const pock_machine *machine, const pock_tensor *tensor, void
                           tables->begin[number_of(machine, tensor)] + offset, error);
 }
 
+size_t pock_piece_at(const pock_tensor *tensor, uint64_t at) {
+    return tensor->nbytes - at < POCK_PIECE ? (size_t)(tensor->nbytes - at) : POCK_PIECE;
+}
+
 /* Reads a weight to memory, rounded piece by piece to keep the promised memory. */
 static int read_rounded(const pock_machine *machine, const pock_tensor *tensor, pock_error *error) {
-    float piece[PIECE / sizeof(float)];
+    float piece[POCK_PIECE / sizeof(float)];
     uint16_t *to = pock_machine_at(machine, tensor);
     int code = POCK_OK;
-    for (uint64_t at = 0; at < tensor->nbytes && !code; at += PIECE) {
-        size_t bytes = tensor->nbytes - at < PIECE ? (size_t)(tensor->nbytes - at) : PIECE;
+    for (uint64_t at = 0; at < tensor->nbytes && !code; at += POCK_PIECE) {
+        size_t bytes = pock_piece_at(tensor, at);
         code = pock_table_read(machine, tensor, piece, bytes, at, error);
         if (!code) {
             pock_round(to + (size_t)at / sizeof(float), tensor->rounded, piece, bytes / sizeof(float));

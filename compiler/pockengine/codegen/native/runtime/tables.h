@@ -19,6 +19,10 @@ void pock_tables_close(pock_machine *machine);
 /* Puts the rows that the input block names into it. */
 int pock_tables_fetch(const pock_machine *machine, pock_error *error);
 
+/* What does not lie in memory as it is in files is read so many bytes at a time; of the last piece, what is left. */
+#define POCK_PIECE ((size_t)8192)
+size_t pock_piece_at(const pock_tensor *tensor, uint64_t at);
+
 /* Whether it is a table or a rounded weight. */
 int pock_stays_in_file(const pock_tensor *tensor);
 int pock_table_read(const pock_machine *machine, const pock_tensor *tensor, void *data, size_t bytes, uint64_t offset,

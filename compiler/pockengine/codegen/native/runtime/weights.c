@@ -9,12 +9,6 @@
 #include "tables.h"
 #include "tensor_file.h"
 
-#define PIECE ((size_t)8192)
-
-static size_t piece_at(const pock_tensor *tensor, uint64_t at) {
-    return tensor->nbytes - at < PIECE ? (size_t)(tensor->nbytes - at) : PIECE;
-}
-
 static int is_replaceable(const pock_machine *machine, const pock_tensor *tensor) {
     return tensor->trained || (!machine->model->const_count && !pock_stays_in_file(tensor));
 }
@@ -30,10 +24,10 @@ int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *ten
     if (is_replaceable(machine, tensor)) {
         return POCK_OK;
     }
-    char present[PIECE];
+    char present[POCK_PIECE];
     int code = POCK_OK;
-    for (uint64_t at = 0; at < tensor->nbytes && !code; at += PIECE) {
-        size_t bytes = piece_at(tensor, at);
+    for (uint64_t at = 0; at < tensor->nbytes && !code; at += POCK_PIECE) {
+        size_t bytes = pock_piece_at(tensor, at);
         code = pock_machine_read(machine, tensor, present, bytes, at, error);
         if (!code && memcmp((const char *)data + (size_t)at, present, bytes) != 0) {
             code = is_compiled_in(tensor, error);
@@ -45,13 +39,13 @@ int pock_machine_may_replace(const pock_machine *machine, const pock_tensor *ten
 /* As pock_machine_may_replace, of contents in a file, read piece by piece to keep the promised memory. */
 static int may_load(const pock_machine *machine, const pock_tensor *tensor, const pock_tensor_file *file,
                     const pock_stored *stored, pock_error *error) {
-    char piece[PIECE], present[PIECE];
+    char piece[POCK_PIECE], present[POCK_PIECE];
     int code = pock_tensor_file_fits(file, stored, tensor, error);
     if (code || is_replaceable(machine, tensor)) {
         return code;
     }
-    for (uint64_t at = 0; at < stored->nbytes && !code; at += PIECE) {
-        size_t bytes = piece_at(tensor, at);
+    for (uint64_t at = 0; at < stored->nbytes && !code; at += POCK_PIECE) {
+        size_t bytes = pock_piece_at(tensor, at);
         code = pock_file_read(file->descriptor, file->path, piece, bytes, stored->begin + at, error);
         code = code ? code : pock_machine_read(machine, tensor, present, bytes, at, error);
         if (!code && memcmp(piece, present, bytes) != 0) {
@@ -142,9 +136,9 @@ static int put_tables(const pock_machine *machine, pock_tensor_writer *writer, p
     int code = POCK_OK;
     for (uint32_t i = 0; i < machine->model->param_count; i++) {
         const pock_tensor *param = &machine->model->params[i];
-        char piece[PIECE];
-        for (uint64_t at = 0; pock_stays_in_file(param) && at < param->nbytes && !code; at += PIECE) {
-            size_t bytes = piece_at(param, at);
+        char piece[POCK_PIECE];
+        for (uint64_t at = 0; pock_stays_in_file(param) && at < param->nbytes && !code; at += POCK_PIECE) {
+            size_t bytes = pock_piece_at(param, at);
             code = pock_table_read(machine, param, piece, bytes, at, error);
             code = code ? code : pock_tensor_writer_put(writer, begin + at, piece, bytes, error);
         }

@@ -38,10 +38,12 @@ class Choice(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One choice; `cycles` is what the backend's model expects, None where there is no model."""
+    """One choice; `cycles` is what the backend's model expects, None where there is no model; `library` what has to be
+    installed for it to be worth measuring."""
 
     choice: Choice
     cycles: float | None
+    library: str | None = None
 
 
 class Tunable(Protocol):
@@ -205,6 +207,9 @@ class Measurement(Protocol):
 
 class Measurer(Protocol):
     """Runs a target's kernels with so many threads on this machine, which must be the target."""
+
+    def has(self, library: str) -> bool:
+        """Whether what a candidate names is installed here."""
 
     def build(self, trials: Sequence[Trial], folder: Path, report: Report | None = None) -> Measurement:
         """Make trials ready; files go to `folder`. Raises ToolchainError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir import Graph, Node, Value
+from ..ir import DType, Graph, Node, Value
 from .demand import MemoryPlan
 from .space import Space
 
@@ -40,15 +40,52 @@ class TensorMap:
 
 
 @dataclass(frozen=True)
+class Matrices:
+    """Matrices in memory, as a library of products reads or writes them.
+
+    operand  by its place among a call's
+    dtype    of their numbers
+    offset   numbers from the operand's beginning to the first
+    steps    numbers from a matrix to the next, from a row to the next, and from a column to the next"""
+
+    operand: int
+    dtype: DType
+    offset: int
+    steps: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a library may do in the place of a kernel: result = left right, for each matrix.
+
+    sizes      matrices; rows of the left, columns of the right, and terms of each sum
+    multiplies_in  f32, tf32, bf16 or f16, with sums in f32
+    scratch    operand behind whose first `used` bytes it may use so many `bytes`
+    of_kernel  whether the kernel has that operand, too"""
+
+    sizes: tuple[int, int, int, int]
+    left: Matrices
+    right: Matrices
+    result: Matrices
+    multiplies_in: str
+    scratch: int
+    used: int
+    bytes: int
+    of_kernel: bool
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One function of the device's. `symbol` names it, so that equal work on equal shapes is one kernel; `source` is
     what the backend's `build` makes it of, in the backend's own language; `shared` how many bytes of a GPU's shared
-    memory a launch gives each block, beside what the source declares; `maps` what it is given after its operands."""
+    memory a launch gives each block, beside what the source declares; `maps` what it is given after its operands;
+    `product` what a library may do instead."""
 
     symbol: str
     source: str
     shared: int = 0
     maps: tuple[TensorMap, ...] = ()
+    product: Product | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..codegen.tunable import Candidate, Choice, Trial
@@ -15,9 +15,13 @@ NEAR = 6.0
 """Doublings between sizes within which a workload's result is worth trying on another."""
 
 
-def wanted(workload: Workload, store: TuningStore, most: int, wide: bool) -> list[Candidate]:
-    """The model's choice, what was best for the closest workloads, then the model's next; `most` of them."""
-    space = workload.tunable.candidates(wide)
+def wanted(
+    workload: Workload, store: TuningStore, most: int, wide: bool, has: Callable[[str], bool] = lambda library: True
+) -> list[Candidate]:
+    """The model's choice, what was best for the closest workloads, then the model's next; `most` of those whose library
+    the machine `has`."""
+    found = workload.tunable.candidates(wide)
+    space = [one for one in found if one.library is None or has(one.library)]
     near = _similar(workload, store, workload.target)
     known = [one for one in space[1:] if any(_alike(one.choice, other) for other in near)][:2]
     ordered = [space[0], *known, *(one for one in space[1:] if one not in known)]

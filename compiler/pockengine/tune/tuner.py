@@ -224,15 +224,15 @@ class _Session:
         rest = [workload for workload in missing if workload not in first]
         with workspace(self.cache or default_folder()) as place:
             for start in range(0, len(first), BATCH):
-                batch = [(one, self._wanted(one)) for one in first[start : start + BATCH]]
+                batch = [(one, self._wanted(one, measurer)) for one in first[start : start + BATCH]]
                 self._measure_batch(batch, measurer, place, total, "measured")
             followers = [(one, self._inherited(one, leaders[one.anchor])) for one in rest]
             followers = [(one, candidates) for one, candidates in followers if candidates]
             for start in range(0, len(followers), BATCH):
                 self._measure_batch(followers[start : start + BATCH], measurer, place, total, "verified")
 
-    def _wanted(self, workload: Workload) -> list[Candidate]:
-        return wanted(workload, self.store, self.effort.candidates, self.effort.wide)
+    def _wanted(self, workload: Workload, measurer: Measurer) -> list[Candidate]:
+        return wanted(workload, self.store, self.effort.candidates, self.effort.wide, measurer.has)
 
     def _inherited(self, workload: Workload, leader: Workload) -> list[Candidate]:
         """The choice of the workload with the same contraction, unless it is the model's, which needs no check."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ...progress import Progress
@@ -13,7 +14,7 @@ from ..gpu.lowering import Lowering
 from ..model import Model
 from ..native import toolchain
 from ..native.host import said_by
-from ..native.measure.accelerated import Accelerated
+from ..native.measure.accelerated import Accelerated, AcceleratedMeasurer
 from ..native.measure.making import Making
 from . import nvrtc
 from .architecture import architecture_of
@@ -54,6 +55,11 @@ class CudaBackend(Lowering, Accelerated):
         """Whether there is a GPU here of the capability that is compiled for."""
         architecture = architecture_of(target)
         return target.arch == get("host").arch and _capability_here() == f"{architecture.major}.{architecture.minor}"
+
+    def measurer(self, target: Target, threads: int, cache: Path | None = None) -> AcceleratedMeasurer:
+        """See Accelerated: with the libraries that are here."""
+        found = frozenset(said_by(Path(__file__).with_name("library.py")).split())
+        return replace(super().measurer(target, threads, cache), libraries=found)
 
     def making(self, target: Target, cache: Path | None) -> Making:
         """See Packs."""

@@ -42,13 +42,16 @@ def build(model: Model, target: Target, cache: Path | None, progress: Progress) 
 
 
 def launches(calls: Sequence[Call], target: Target, cache: Path | None) -> dict[str, str]:
-    """The C file that has the machine code of some kernels and starts them, by its name. Raises ToolchainError."""
+    """The C file that has the machine code of some kernels and starts them to be measured, by its name. Raises
+    ToolchainError."""
     images, _ = images_of(started(calls), architecture_of(target), cache, quiet)
-    return _launches(calls, images, target)
+    return _launches(calls, images, target, measured=True)
 
 
-def _launches(calls: Sequence[Call], images: Mapping[str, bytes], target: Target) -> dict[str, str]:
-    text = launches_c(calls, images, architecture_of(target), device_runtime().sources["launch.h"])
+def _launches(
+    calls: Sequence[Call], images: Mapping[str, bytes], target: Target, measured: bool = False
+) -> dict[str, str]:
+    text = launches_c(calls, images, architecture_of(target), device_runtime().sources["launch.h"], measured)
     return {launches_name(text): text}
 
 

@@ -269,10 +269,17 @@ static __device__ __forceinline__ void wgmma_{type}_{columns}(float *s, uint64_t
 """
 
 
-def launches_c(calls: Collection[Call], images: Mapping[str, bytes], architecture: Architecture, header: str) -> str:
+def launches_c(
+    calls: Collection[Call],
+    images: Mapping[str, bytes],
+    architecture: Architecture,
+    header: str,
+    measured: bool = False,
+) -> str:
     """The text of kernels.c: each kernel's machine code, and the function of its name that starts it. `images` are by
-    the kernels' names, in their order; `header` is the text of launch.h."""
-    shared = {call.kernel.symbol: call.kernel.shared for call in calls}
+    the kernels' names, in their order; `header` is the text of launch.h. `measured`: what a library may make, no kernel
+    makes in its place."""
+    kernels = {call.kernel.symbol: call.kernel for call in calls}
     packed, places, size = pack(images.values())
     lines = ["/* The kernels' machine code. */", header]
     lines.append("const unsigned char pock_device_packed[] =")
@@ -281,12 +288,17 @@ def launches_c(calls: Collection[Call], images: Mapping[str, bytes], architectur
     lines.append(f"const uint32_t pock_device_packed_bytes = {len(packed)}, pock_device_image_bytes = {size};")
     lines.append("const pock_device_kernel pock_device_kernels[] = {")
     placed = zip(images, places, strict=True)
-    lines += [f'    {{"{symbol}", {place}, {shared[symbol]}}},' for symbol, place in placed] or ["    {0, 0, 0},"]
+    lines += [f'    {{"{symbol}", {place}, {kernels[symbol].shared}}},' for symbol, place in placed] or [
+        "    {0, 0, 0},"
+    ]
     lines.append("};")
     lines.append(f"const uint32_t pock_device_kernel_count = {len(images)};")
     major, minor, exact = architecture.major, architecture.minor, int(architecture.exact)
     lines.append(f"const int pock_capability_major = {major}, pock_capability_minor = {minor};")
     lines.append(f"const int pock_capability_exact = {exact};")
+    products = sum(kernel.product is not None for kernel in kernels.values())
+    lines.append(f"const uint32_t pock_products = {products};")
+    lines.append(f"const int pock_products_by_library_alone = {int(measured)};")
     lines += starters(calls)
     return "\n".join(lines) + "\n"
 

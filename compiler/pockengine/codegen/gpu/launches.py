@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
-from ...plan.program import Call, Grid, Program, TensorMap
+from ...plan.program import Call, Grid, Kernel, Product, Program, TensorMap
 
 
 def calls_of(programs: Mapping[str, Program]) -> list[Call]:
@@ -28,25 +28,50 @@ def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
     found = {}
     for call in calls:
         assert isinstance(call.launch, Grid)
-        found[call.kernel.symbol] = (call.launch, len(call.operands) + call.workspace)
+        product = call.kernel.product
+        scratch = call.workspace if product is None else product.of_kernel
+        found[call.kernel.symbol] = (call.launch, len(call.operands) + scratch)
     return found
 
 
 def starters(calls: Collection[Call]) -> list[str]:
     """Lines of C: for each kernel, in the order of their names, the function that a model's tables name."""
     numbers = {symbol: number for number, symbol in enumerate(started(calls))}
-    maps = {call.kernel.symbol: call.kernel.maps for call in calls}
+    kernels = {call.kernel.symbol: call.kernel for call in calls}
     lines = []
     for symbol, (grid, operands) in sorted(grids_of(calls).items()):
-        asked = f"pock_copy_from_host({grid.from_host}, arg)"
+        asked = [f"pock_copy_from_host({grid.from_host}, arg);"]
         if symbol in numbers:
-            asked = f"{numbers[symbol]}, {grid.blocks}, {grid.threads}, arg, {operands}"
-            found = maps[symbol]
-            asked = f"pock_launch_mapped({asked}, maps, {len(found)})" if found else f"pock_launch({asked})"
-            if found:
-                asked = f"static const pock_device_map maps[] = {{{', '.join(map(_map, found))}}};\n    {asked}"
-        lines.append(f"void {symbol}(void *const *arg, int task, int tasks)\n{{\n    {asked};\n}}")
+            launch = f"{numbers[symbol]}, {grid.blocks}, {grid.threads}, arg, {operands}"
+            asked = _launched(launch, kernels[symbol])
+        text = "".join(f"    {line}\n" for line in asked)
+        lines.append(f"void {symbol}(void *const *arg, int task, int tasks)\n{{\n{text}}}")
     return lines
+
+
+def _launched(launch: str, kernel: Kernel) -> list[str]:
+    """Lines of C that start a kernel, unless a library can do what it does."""
+    asked, found = [f"pock_launch({launch});"], kernel.maps
+    if found:
+        asked = [
+            f"static const pock_device_map maps[] = {{{', '.join(map(_map, found))}}};",
+            f"pock_launch_mapped({launch}, maps, {len(found)});",
+        ]
+    if kernel.product is not None:
+        made = f"static const pock_product product = {_product(kernel.product)};"
+        asked = [made, "if (pock_multiply(&product, arg)) {", "    return;", "}", *asked]
+    return asked
+
+
+def _product(of: Product) -> str:
+    """C's initialiser of a pock_product."""
+    matrices = ", ".join(
+        f"{{{one.operand}, POCK_NUMBERS_{one.dtype.name}, {one.offset}, {{{', '.join(map(str, one.steps))}}}}}"
+        for one in (of.left, of.right, of.result)
+    )
+    sizes = ", ".join(map(str, of.sizes))
+    tf32 = int(of.multiplies_in == "tf32")
+    return f"{{{{{sizes}}}, {matrices}, {tf32}, {of.scratch}, {of.used}, {of.bytes}}}"
 
 
 def _map(of: TensorMap) -> str:

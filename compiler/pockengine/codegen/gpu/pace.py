@@ -113,7 +113,7 @@ class Cut:
 LEAST_STEPS = 4
 """Of a part: with fewer, a block has hardly begun when it ends."""
 MOST_PARTS = 256
-_F32 = 4
+F32_BYTES = 4
 
 
 def cuts(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu: Gpu) -> list[Cut]:
@@ -143,7 +143,7 @@ def tails(tiles: int, turn: int, shape: tuple[int, int], terms: int, pace: Pace,
     tail = Tail(tiles - rest, rest, *shape)
     each_takes = gpu.multiprocessors // turn
     for parts, each in _proposals(steps) if rest and tail.first else ():
-        nbytes = parts * tail.size * _F32
+        nbytes = parts * tail.size * F32_BYTES
         if parts == 1 or rest * parts > turn or nbytes > limit:
             continue
         cycles = pace.cycles(tail.first * each_takes, steps, gpu) + pace.cycles(rest * parts * each_takes, each, gpu)

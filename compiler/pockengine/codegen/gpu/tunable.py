@@ -33,7 +33,10 @@ class TunableProducts:
 
     def candidates(self, wide: bool = False) -> list[Candidate]:
         """See Tunable."""
-        return [Candidate(choice, cycles) for choice, cycles in kernels.choices(self.node, self.target, wide)]
+        return [
+            Candidate(choice, cycles, choice.library)
+            for choice, cycles in kernels.choices(self.node, self.target, wide)
+        ]
 
     def lower(self, choice: Choice | None = None) -> Lowered:
         """See Tunable."""

@@ -17,6 +17,7 @@ from tests.compiler.codegen.gpu.emulated import emulated_sources
 from tests.compiler.codegen.harness import compile_sources
 
 FAKE = Path(__file__).with_name("fake_cuda.c")
+LIBRARY = Path(__file__).with_name("fake_cublaslt.c")
 ORIN = get("jetson-orin-nano").gpu
 
 
@@ -56,6 +57,15 @@ def driver_of(calls: Sequence[Call], folder: Path) -> Path:
     }
     compile_sources(folder, sources, get("host"), ("-O1",), name="libcuda.so.1")
     return folder
+
+
+def add_library(folder: Path) -> None:
+    """A `libcublasLt.so.12` beside the driver, with products in plain C."""
+    headers = device_runtime().sources
+    text = LIBRARY.read_text()
+    for name in ("cublaslt.h", "cuda.h"):
+        text = text.replace(f'#include "{name}"', headers[name].replace('#include "cuda.h"', ""))
+    compile_sources(folder, {"fake": text}, get("host"), ("-O1",), name="libcublasLt.so.12")
 
 
 def _wanted(map: TensorMap) -> str:

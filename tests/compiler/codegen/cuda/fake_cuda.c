@@ -196,6 +196,11 @@ static launch *copy_of(const launch *launches, unsigned count) {
     return memcpy(copy, launches, count * sizeof *copy);
 }
 
+/* Records a launch where its stream is recorded, else puts it there. */
+static CUresult queue(CUstream stream, launch made) {
+    return place_of(stream) < MOST_STREAMS ? note(made) : put(stream, (work){.launches = copy_of(&made, 1), .count = 1});
+}
+
 CUresult cuInit(unsigned flags) {
     (void)flags;
     return is("broken") ? 999 : is("empty") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
@@ -373,8 +378,7 @@ static int is_wanted(const emulated *kernel, unsigned i, void **parameters) {
 CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                         unsigned shared, CUstream stream, void **parameters, void **extra) {
     const emulated *kernel = (const emulated *)(const void *)function;
-    unsigned place = place_of(stream);
-    launch made = {.kernel = kernel, .stream = place % MOST_STREAMS};
+    launch made = {.kernel = kernel, .stream = place_of(stream) % MOST_STREAMS};
     if (x != kernel->blocks || threads != kernel->threads || y * z * ty * tz != 1 || extra || shared != kernel->shared ||
         (shared > POCK_USUAL_SHARED && shared > asked[kernel - fake_kernels])) {
         return 1;
@@ -387,10 +391,16 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
             return 1;
         }
     }
-    if (place < MOST_STREAMS) {
-        return note(made);
+    return queue(stream, made);
+}
+/* For libraries that have kernels of their own: one that begins when the stream comes to it. */
+CUresult fake_call(CUstream stream, void (*run)(void *const *arg, int task, int tasks), void *argument) {
+    emulated *kernel = calloc(1, sizeof *kernel);
+    if (!kernel) {
+        abort();
     }
-    return put(stream, (work){.launches = copy_of(&made, 1), .count = 1});
+    *kernel = (emulated){.name = "library", .run = run, .blocks = 1};
+    return queue(stream, (launch){.kernel = kernel, .stream = place_of(stream) % MOST_STREAMS, .arg = {argument}});
 }
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
     (void)flags;

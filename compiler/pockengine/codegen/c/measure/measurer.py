@@ -20,6 +20,10 @@ class CMeasurer:
     threads: int
     cache: Path | None = None
 
+    def has(self, library: str) -> bool:
+        """See Measurer: no candidate names one."""
+        return False
+
     def build(self, trials: Sequence[Trial], folder: Path, report: Report | None = None) -> ProgramMeasurement:
         """One program of all trials. Raises ToolchainError."""
         return measurement(trials, folder, self.target, self.threads, self.cache, report)

@@ -23,7 +23,11 @@ int pock_device_open(pock_device **opened, const pock_model *model, char *const 
     memcpy(device->bytes, bytes, sizeof device->bytes);
     int code = pock_gpu_open(device, error);
     code = code ? code : pock_gpu_take_memory(device, error);
-    return code ? code : pock_gpu_load_kernels(device, error);
+    code = code ? code : pock_gpu_load_kernels(device, error);
+    if (!code) {
+        pock_gpu_open_library(device);
+    }
+    return code;
 }
 
 void pock_device_close(pock_device *device) {
@@ -38,6 +42,7 @@ void pock_device_close(pock_device *device) {
             }
         }
         pock_gpu_unwatch(device);
+        pock_gpu_close_library(device);
         pock_gpu_unload_kernels(device);
         pock_gpu_give_memory(device);
         if (device->stream) {
@@ -110,8 +115,7 @@ int pock_device_end(pock_device *device, pock_error *error) {
     return pock_gpu_report(device, error);
 }
 
-/* Where an operand lies, as the GPU sees it. */
-static CUdeviceptr address(const pock_device *device, const char *at) {
+CUdeviceptr pock_gpu_place(const pock_device *device, const char *at) {
     int space = 0;
     while (space + 1 < POCK_SPACES && !(at >= device->space[space] && at < device->space[space] + device->bytes[space])) {
         space++;
@@ -139,7 +143,7 @@ void pock_launch_mapped(uint32_t number, unsigned blocks, unsigned threads, void
     CUtensorMap described[POCK_MOST_MAPS];
     void *parameters[POCK_MAX_OPERANDS + POCK_MOST_MAPS];
     for (uint32_t i = 0; i < operands; i++) {
-        places[i] = address(device, arg[i]);
+        places[i] = pock_gpu_place(device, arg[i]);
         parameters[i] = &places[i];
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -157,11 +161,15 @@ void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const
     pock_launch_mapped(number, blocks, threads, arg, operands, NULL, 0);
 }
 
+int pock_multiply(const pock_product *product, void *const *arg) {
+    return pock_gpu_multiply(running, product, arg);
+}
+
 void pock_copy_from_host(uint64_t bytes, void *const *arg) {
     pock_device *device = running;
     int apart = pock_gpu_begin_copy(device);
     pock_gpu_mark(device, 0);
-    pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(address(device, arg[1]), arg[0], (size_t)bytes,
+    pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(pock_gpu_place(device, arg[1]), arg[0], (size_t)bytes,
                                                        apart ? device->copies.stream : device->stream),
                   "copying what is offloaded");
     pock_gpu_mark(device, 1);

@@ -2,8 +2,10 @@
 #ifndef POCK_GPU_H
 #define POCK_GPU_H
 
+#include "cublaslt.h"
 #include "cuda.h"
 #include "device.h"
+#include "launch.h"
 
 #define POCK_MOST_PROGRAMS 5
 
@@ -11,6 +13,11 @@
 typedef struct {
     POCK_CUDA_FUNCTIONS(POCK_FIELD)
 } pock_cuda;
+
+#define POCK_LIBRARY_FIELD(function, parameters) cublasStatus_t (*function) parameters;
+typedef struct {
+    POCK_CUBLASLT_FUNCTIONS(POCK_LIBRARY_FIELD)
+} pock_cublaslt;
 
 /* A program's launches, replayed as one. */
 typedef struct {
@@ -61,6 +68,8 @@ struct pock_device {
     pock_inputs inputs;
     pock_aside copies; /* of what is offloaded: one begins when the kernels before the last copy, and that itself, are done */
     pock_watch watch;
+    pock_cublaslt lt;
+    cublasLtHandle_t products; /* NULL: kernels make all of them */
     int observed, capturing;
     CUresult failure; /* the first of a run */
     const char *failed;
@@ -84,6 +93,16 @@ void pock_gpu_unload_kernels(pock_device *device);
 int pock_gpu_watch(pock_device *device, uint32_t calls);
 void pock_gpu_mark(pock_device *device, int after);
 void pock_gpu_unwatch(pock_device *device);
+
+/* Where an operand lies, as the GPU sees it. */
+CUdeviceptr pock_gpu_place(const pock_device *device, const char *at);
+
+/* Finds the library of products, if the program has some that it may make; without it nothing is wrong. */
+void pock_gpu_open_library(pock_device *device);
+void pock_gpu_close_library(pock_device *device);
+
+/* See pock_multiply. */
+int pock_gpu_multiply(pock_device *device, const pock_product *product, void *const *arg);
 
 /* Memory for the blocks. */
 int pock_gpu_take_memory(pock_device *device, pock_error *error);

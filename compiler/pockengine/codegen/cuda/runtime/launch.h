@@ -40,6 +40,32 @@ typedef struct {
 void pock_launch_mapped(uint32_t number, unsigned blocks, unsigned threads, void *const *arg, uint32_t operands,
                         const pock_device_map *maps, uint32_t count);
 
+/* How many products a library may make; whether no kernel is to take its place (to measure it). */
+extern const uint32_t pock_products;
+extern const int pock_products_by_library_alone;
+
+/* Matrices of an operand: their numbers, how many of these are before the first one, and from a matrix, a row and a column to
+ * the next. */
+enum { POCK_NUMBERS_F32, POCK_NUMBERS_F16, POCK_NUMBERS_BF16 };
+typedef struct {
+    uint32_t operand, numbers;
+    uint64_t offset;
+    int64_t steps[3];
+} pock_matrices;
+
+/* Matrices, rows of the left ones, columns of the right ones and terms of each sum; in tf32, or as the operands are. Behind the
+ * first `used` bytes of an operand are `bytes` that a library may use. */
+typedef struct {
+    uint64_t sizes[4];
+    pock_matrices left, right, result;
+    int tf32;
+    uint32_t scratch;
+    uint64_t used, bytes;
+} pock_product;
+
+/* Has a library make a product; 0 if a kernel must. */
+int pock_multiply(const pock_product *product, void *const *arg);
+
 /* Copies so many bytes from the processor's memory, arg[0], to the arena, arg[1]: it begins when the copy before it is done,
  * and the next kernel waits for it. */
 void pock_copy_from_host(uint64_t bytes, void *const *arg);

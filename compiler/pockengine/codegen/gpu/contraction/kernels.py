@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from ....ir import DType, Node, RegionKind
-from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered
+from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered, Product
 from ....targets import Gpu, Target
 from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
-from ..pace import LATENCY, Cut, Pace, cuts, gpu_of, tails
+from ..pace import F32_BYTES, LATENCY, Cut, Pace, cuts, gpu_of, start_cycles, tails
 from ..source import THREADS, blocks_of
-from . import groups, matrix, specialised, streamed, thin, tiled
+from . import groups, libraries, matrix, specialised, streamed, thin, tiled
 from .rings import can_be_copied
 from .straight import E4M3
 from .sums import sums
@@ -51,6 +51,11 @@ class Products:
     parts: tuple[Pick, ...]
     multiplies_in: str
 
+    @property
+    def library(self) -> str | None:
+        """What may make one of them."""
+        return libraries.NAME if any(pick.way.startswith(libraries.NAME) for pick in self.parts) else None
+
     def to_plain(self) -> Any:
         """See Choice."""
         return [asdict(pick) for pick in self.parts]
@@ -64,8 +69,9 @@ class Products:
 class _Way:
     """A template that makes a product, with its blocks, where sums are whole, and threads of one.
 
-    format  that it multiplies in
-    role    blocks of this shape make several of the tiles that others have a block for each of"""
+    format   that it multiplies in
+    role     blocks of this shape make several of the tiles that others have a block for each of
+    product  what a library may do in the place of the kernel, whose sums are whole"""
 
     name: str
     made: Callable[[Writer], Kernel]
@@ -74,6 +80,12 @@ class _Way:
     pace: Pace
     format: str = "f32"
     role: specialised.RoleShape | None = None
+    product: Product | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether whole sums go to scratch memory, and a kernel more makes results of them."""
+        return self.product is not None and self.product.of_kernel
 
     def cuts(self, terms: int, result_bytes: int, limit: int, gpu: Gpu) -> list[Cut]:
         """The ways to cut its sums, the quickest first."""
@@ -83,6 +95,11 @@ class _Way:
             shape = (role.joint.rows, role.joint.columns)
             found += tails(tiles, turn, shape, terms, self.pace, limit, gpu) if turn else []
         return sorted(found, key=lambda cut: cut.cycles)
+
+    def kernel(self, writer: Writer) -> Kernel:
+        """What makes it."""
+        made = self.made(writer)
+        return made if self.product is None else libraries.with_product(made, self.product)
 
     def grid(self, cut: Cut, trips: int, gpu: Gpu) -> Grid:
         """How it is started."""
@@ -119,11 +136,29 @@ def _options(node: Node, part: Contraction, target: Target, limit: int, every: b
     results = batch * m * n * anchor.output.type.dtype.numpy.itemsize
     first: list[_Option] = []
     rest: list[_Option] = []
+    whole: list[_Option] = []
     for way in _ways(node, part, target.compute, gpu):
-        best, *others = way.cuts(k, results, limit, gpu)
+        found = best, *others = way.cuts(k, results, limit, gpu)
         first.append((way, best))
         rest += [(way, other) for other in others if every]
+        whole += [(way, one) for one in found if one.parts == 1]
+    first.sort(key=_cycles)
+    writer = Writer(node, anchor, part, Cut(1, k, 0.0))
+    first += _by_library(writer, min(whole, key=_cycles), first[0][1].cycles, limit, gpu)
     return [*sorted(first, key=_cycles), *sorted(rest, key=_cycles)]
+
+
+def _by_library(writer: Writer, option: _Option, best: float, limit: int, gpu: Gpu) -> list[_Option]:
+    """The way of a library, whose kernel is that of `option`: expected to be as quick as the best of ours, behind which
+    it goes."""
+    (way, cut), (batch, m, n, _) = option, writer.part.sizes()
+    product = libraries.product_of(writer, way.format, limit) if gpu.has_matrix_units else None
+    if product is None:
+        return []
+    later = start_cycles(gpu) + 2 * batch * m * n * F32_BYTES / gpu.bytes_per_cycle if product.of_kernel else 0.0
+    return [
+        (replace(way, name=f"{libraries.NAME}, else {way.name}", product=product), replace(cut, cycles=best + later))
+    ]
 
 
 def _cycles(option: _Option) -> float:
@@ -177,23 +212,23 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     way, best = option
     anchor = anchor_of(node)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
-    of_codes = way.format == E4M3
-    made = way.made(Writer(node, anchor, part, best, of_codes))
+    writers = partial(Writer, node, anchor, part, best, way.format == E4M3, way.apart)
+    made, workspace = way.kernel(writers()), way.product.bytes if way.product is not None else 0
     terms = best.terms if best.tail is None else k
     trips = round(-(-min(k, terms) // way.pace.deep) * way.pace.latency / LATENCY)
     operands, grid = (*node.inputs, *node.outputs), way.grid(best, max(1, trips), gpu)
     flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
-    if best.parts == 1:
-        return [Call(made, operands, False, grid, flops, nbytes)], 0
+    if best.parts == 1 and not way.apart:
+        return [Call(made, operands, way.product is not None, grid, flops, nbytes)], workspace
     size = batch * m * n if best.tail is None else best.tail.size
     scratch = best.parts * size * itemsize
     given = nbytes - int(share * sum(value.type.nbytes for value in multiplied(node)))
     later, last = int(given * min(1.0, size / (batch * m * n))), Grid(blocks_of(size), THREADS)
-    added = way.sums(Writer(node, anchor, part, best, of_codes))
+    added = way.sums(writers())
     return [
         Call(made, operands, True, grid, flops, nbytes - later + scratch),
         Call(added, operands, True, last, scratch // itemsize, later + scratch),
-    ], scratch
+    ], scratch + workspace
 
 
 def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:

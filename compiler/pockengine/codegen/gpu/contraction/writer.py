@@ -25,10 +25,13 @@ class Writer:
     """Of one part of a contraction, whose sums may be cut in parts: then results are sums of parts in scratch memory,
     [parts, b, m, n], which another kernel adds up (sums.py)."""
 
-    def __init__(self, node: Node, anchor: Node, part: Contraction, cut: Cut, of_codes: bool = False) -> None:
-        """`of_codes`: sums are those of codes, which are multiplied with the scales of their rows."""
+    def __init__(
+        self, node: Node, anchor: Node, part: Contraction, cut: Cut, of_codes: bool = False, apart: bool = False
+    ) -> None:
+        """`of_codes`: sums are those of codes, which are multiplied with the scales of their rows; `apart`: also whole
+        sums go to scratch memory."""
         self.anchor, self.part, self.graph, self.cut = anchor, part, body_of(node), cut
-        self.of_codes, self.whole = of_codes, cut.parts == 1
+        self.of_codes, self.apart, self.whole = of_codes, apart, cut.parts == 1 and not apart
         self.type = c_type(anchor.output.type.dtype)
         self.code, self.operands = Code(), operands_of(node)
         self.body = Body(GPU_C, self.graph)
@@ -50,7 +53,7 @@ class Writer:
             code.line(f"const ptrdiff_t first = (ptrdiff_t)part * {cut.terms};")
             code.line(f"const ptrdiff_t end = later < 0 || first + {cut.terms} > {k} ? {k} : first + {cut.terms};")
         elif cut.parts == 1:
-            code.line(f"const int block = {number};")
+            code.line(f"const int block = {number}{', part = 0' if self.apart else ''};")
             code.line(f"const ptrdiff_t first = 0, end = {k};")
         else:
             code.line(f"const int part = {number} / {blocks}, block = {number} % {blocks};")
@@ -59,7 +62,7 @@ class Writer:
 
     def scratch(self) -> list[tuple[str, TensorType, bool]]:
         """The operand beside those of the node, if there is one."""
-        if self.cut.parts == 1:
+        if self.cut.parts == 1 and not self.apart:
             return []
         tail = self.cut.tail
         of_each = self.part.sizes()[:3] if tail is None else (tail.tiles, tail.rows, tail.columns)
@@ -180,13 +183,13 @@ class Writer:
         place = f"((ptrdiff_t)(part * {tail.tiles} + later % {tail.tiles}) * {tail.rows} + m % {tail.rows})"
         return f"scratch[{place} * {tail.columns} + n % {tail.columns}]"
 
-    def _needed(self) -> list[Node]:
-        """The nodes of the epilogue."""
+    def epilogue(self) -> list[Node]:
+        """The nodes of the region's epilogue."""
         return needed(list(self.graph.outputs.values()), self.graph, [self.anchor.output])
 
     def _read(self) -> list[tuple[Value, tuple[str, TensorType, bool]]]:
         """What they read from memory."""
-        read = {value for node in self._needed() for value in node.inputs}
+        read = {value for node in self.epilogue() for value in node.inputs}
         return [one for one in zip(self.graph.inputs, self.operands, strict=False) if one[0] in read]
 
     def _values(self, total: str, n: str, there: Mapping[Value, str]) -> list[str]:
@@ -200,7 +203,7 @@ class Writer:
             text = there.get(value, f"{name}[{self._place(value, n)}]")
             self.code.line(f"const {GPU_C.type(value.type.dtype)} x{name[2:]} = {text};")
             self.body.names[value] = f"x{name[2:]}"
-        self.body.compute(self.code, self._needed())
+        self.body.compute(self.code, self.epilogue())
         made = [self.body.names[value] for value in self.graph.outputs.values()]
         self.body.names = names
         return made
@@ -211,7 +214,7 @@ class Writer:
         values = self.graph.outputs.values()
         return [f"{name}[{self._place(value, n)}]" for value, (name, _, _) in zip(values, results, strict=False)]
 
-    def _steps(self, value: Value) -> tuple[Mapping[str, int], int]:
+    def steps(self, value: Value) -> tuple[Mapping[str, int], int]:
         """How far apart in memory neighbours along each digit are, of what belongs to elements of the product, and
         where it begins."""
         strides = broadcast_strides(value.type.shape, self.part.shape)
@@ -221,13 +224,13 @@ class Writer:
     def _lies_in_pairs(self, value: Value) -> bool:
         """Whether what belongs to (b, m, n) and to (b, m, n + 1) lies side by side wherever n is even, the first at a
         multiple of both's bytes."""
-        (steps, base), last = self._steps(value), self.part.n[-1]
+        (steps, base), last = self.steps(value), self.part.n[-1]
         others = [step for name, step in steps.items() if name != last.name]
         return steps.get(last.name) == 1 and not any(number % 2 for number in (last.extent, base, *others))
 
     def _place(self, value: Value, n: str) -> str:
         """Expression of the offset of what belongs to element (b, m, n) of the product."""
-        part, (steps, base) = self.part, self._steps(value)
+        part, (steps, base) = self.part, self.steps(value)
         terms = []
         for flat, axis in (("b", part.b), ("m", part.m), (n, part.n)):
             for digit, text in zip(axis, digits(flat, [digit.extent for digit in axis]), strict=True):

@@ -16,11 +16,17 @@ from .program import ProgramMeasurement, measurement
 
 @dataclass(frozen=True)
 class AcceleratedMeasurer:
-    """Runs kernels on the GPU of this machine, which must be the target; `cache` is the folder of compiled ones."""
+    """Runs kernels on the GPU of this machine, which must be the target; `cache` is the folder of compiled ones,
+    `libraries` are those that may make products in their place."""
 
     target: Target
     making: Making
     cache: Path | None = None
+    libraries: frozenset[str] = frozenset()
+
+    def has(self, library: str) -> bool:
+        """See Measurer."""
+        return library in self.libraries
 
     def build(self, trials: Sequence[Trial], folder: Path, report: Report | None = None) -> ProgramMeasurement:
         """One program of all trials. Raises ToolchainError."""

@@ -1,5 +1,6 @@
 """PyTorch's training steps of a language model on a GPU: in bf16, frozen parameters without gradients, the best
-attention that PyTorch has, a fused optimizer, Liger's fused loss where that is installed."""
+attention that PyTorch has, a fused optimizer, Liger's fused loss where that is installed; where ours has frozen weights
+in fewer bits, also torchao's products in float8 and weights in NF4."""
 
 from __future__ import annotations
 
@@ -19,6 +20,10 @@ from pockengine.ir import Array
 from pockengine.recipe import matches
 
 PRECISION = "bf16"
+_IN_FEWER_BITS = {"fp8": "float8", "int4": "nf4"}
+"""What torchao has, by what a recipe's frozen weights are."""
+_NF4_BLOCK = 64
+"""Numbers that share a scale; up to 256 scales share one of their own, as in QLoRA."""
 
 
 class Adapted(nn.Module):
@@ -37,8 +42,14 @@ class Adapted(nn.Module):
         return result + self.scale * (x @ self.lora_A.T @ self.lora_B.T)
 
 
-def build(checkpoint: Path, recipe: Recipe, tokens: Array, mode: str, device: str) -> Peer:
-    """A peer that has run three steps."""
+def precisions_of(recipe: Recipe) -> tuple[str, ...]:
+    """Those of its peers."""
+    fewer = None if recipe.frozen is None else _IN_FEWER_BITS.get(recipe.frozen.weights)
+    return (PRECISION,) if fewer is None else (PRECISION, fewer)
+
+
+def build(checkpoint: Path, recipe: Recipe, tokens: Array, mode: str, precision: str, device: str) -> Peer:
+    """A peer that has run three steps. Raises ModuleNotFoundError where it needs a package that is not there."""
     from transformers import AutoModelForCausalLM
 
     before = empty(device)
@@ -50,6 +61,9 @@ def build(checkpoint: Path, recipe: Recipe, tokens: Array, mode: str, device: st
         device
     )
     trained = _trained(model, recipe)
+    if precision != PRECISION:
+        _reduce(model, precision)
+        empty(device)  # the weights that were there before
     optimizer, given = _optimizer(recipe, trained), torch.from_numpy(np.asarray(tokens)).to(device)
 
     def forward(given: Tensor) -> Tensor:
@@ -67,7 +81,26 @@ def build(checkpoint: Path, recipe: Recipe, tokens: Array, mode: str, device: st
 
     for _ in range(3):
         step()
-    return Peer(f"{mode}, {PRECISION}", step, most(device) - before)
+    return Peer(f"{mode}, {precision}", step, most(device) - before)
+
+
+def _reduce(model: nn.Module, precision: str) -> None:
+    """Linear layers but the last, the vocabulary's: products in float8, or frozen weights in NF4."""
+    layers = {name: one for name, one in model.named_modules() if isinstance(one, nn.Linear) and "lm_head" not in name}
+    if precision == "float8":
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training  # type: ignore[import-not-found]
+
+        emulate = next(model.parameters()).device.type == "cpu"
+        chosen = Float8LinearConfig(emulate=emulate)
+        convert_to_float8_training(model, config=chosen, module_filter_fn=lambda _, name: name in layers)
+        return
+    from torchao.quantization import to_nf4  # type: ignore[import-not-found]
+
+    for layer in layers.values():
+        if not layer.weight.requires_grad:
+            shared = math.gcd(layer.weight.numel() // _NF4_BLOCK, 256)
+            made = to_nf4(layer.weight.detach(), _NF4_BLOCK, shared)
+            layer.weight = nn.Parameter(made, requires_grad=False)
 
 
 def _trained(model: nn.Module, recipe: Recipe) -> list[nn.Parameter]:

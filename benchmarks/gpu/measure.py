@@ -86,13 +86,13 @@ class OfFamily:
 class OfLanguage:
     """A language model, whose checkpoint of random weights is in `folder` or is written there."""
 
-    precisions: tuple[str, ...] = (language_peers.PRECISION,)
     exact: str = language_peers.PRECISION
 
     def __init__(self, row: Row, folder: Path, device: str) -> None:
         self._shape, self._step = MODELS[row.model], STEPS[row.language]
         if row.tokens:
             self._step = replace(self._step, batch=row.batch, tokens=row.tokens)
+        self.precisions = language_peers.precisions_of(self.recipe())
         self._checkpoint = write_random_checkpoint(folder / f"checkpoint-{row.model}", self._shape, device)
 
     def graph(self) -> Graph:
@@ -107,7 +107,7 @@ class OfLanguage:
         return {"input_ids": tokens, "labels": tokens}
 
     def peer(self, mode: str, precision: str, device: str) -> peers.Peer:
-        return language_peers.build(self._checkpoint, self.recipe(), self.feed()["input_ids"], mode, device)
+        return language_peers.build(self._checkpoint, self.recipe(), self.feed()["input_ids"], mode, precision, device)
 
 
 def subject_of(row: Row, folder: Path, device: str) -> Subject:

@@ -157,8 +157,8 @@ def _measured(pair: Pair, lowered: Lowered, kernels: Kernels, device: str) -> di
     def ours() -> float:
         for _ in range(repeats):
             for call in lowered.calls:
-                read = [places[value] for value in call.operands] + [scratch] * call.workspace
-                kernels.start(call, [tensor.data_ptr() for tensor in read])
+                read = [places[value].data_ptr() for value in call.operands]
+                kernels.start(call, [*read, *(scratch.data_ptr() + at for at in call.workspace)])
         kernels.wait()
         return 0.0
 

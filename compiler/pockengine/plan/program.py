@@ -117,14 +117,18 @@ Launch = Tasks | Whole | Grid
 """How a kernel is started. Only the backend that makes a form has to understand it."""
 
 
+WHOLE = (0,)
+"""A call's workspace that is the node's."""
+
+
 @dataclass(frozen=True)
 class Call:
-    """One execution of a kernel. `operands` are values of the node, in the order the kernel expects; the node's
-    workspace is appended when `workspace` is true."""
+    """One execution of a kernel. `operands` are values of the node, in the order the kernel expects; behind them are
+    parts of the node's workspace, which begin so many bytes from its beginning (`workspace`)."""
 
     kernel: Kernel
     operands: tuple[Value, ...]
-    workspace: bool
+    workspace: tuple[int, ...]
     launch: Launch
     flops: int
     bytes: int

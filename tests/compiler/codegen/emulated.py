@@ -64,10 +64,11 @@ def _main(cases: Sequence[Case], lowered: Sequence[Lowered], tasks: int) -> str:
                 f"    if (fread(block[{index}], 1, {value.type.nbytes}, stdin) != {value.type.nbytes}) return 1;"
             )
         for call in one.calls:
-            places = [values.index(value) for value in call.operands] + ([len(values)] if call.workspace else [])
+            places = [f"block[{values.index(value)}]" for value in call.operands]
+            places += [f"block[{len(values)}] + {at}" for at in call.workspace]
             count = tasks if call.launch == Tasks(parallel=True) else 1
             declared.append(f"void {call.kernel.symbol}(void *const *arg, int task, int tasks);")
-            lines.append(f"    {{ void *arg[] = {{{', '.join(f'block[{place}]' for place in places)}}};")
+            lines.append(f"    {{ void *arg[] = {{{', '.join(places)}}};")
             lines.append(f"    for (int t = 0; t < {count}; ++t) {call.kernel.symbol}(arg, t, {count}); }}")
         for index, value in enumerate(case.node.outputs, len(case.node.inputs)):
             lines.append(f"    fwrite(block[{index}], 1, {value.type.nbytes}, stdout);")

@@ -111,7 +111,7 @@ class Library:
         workspace = Guarded(np.full(lowered.workspace_bytes, 0xAB, np.uint8))
         for call in lowered.calls:
             addresses = [buffers[value].address for value in call.operands]
-            addresses += [workspace.address] if call.workspace else []
+            addresses += [workspace.address + at for at in call.workspace]
             argument = (ctypes.c_void_p * len(addresses))(*addresses)
             count = tasks if call.launch == Tasks(parallel=True) else 1
             for task in range(count):

@@ -9,7 +9,7 @@ import math
 
 from ...ir import Node, TensorType, Value
 from ...ops import is_kind
-from ...plan.program import SCRATCH, Call, Grid, Kernel, Lowered
+from ...plan.program import SCRATCH, WHOLE, Call, Grid, Kernel, Lowered
 from ...targets import Target
 from ..common.c_dialect import c_type
 from ..common.expressions import Body
@@ -44,22 +44,22 @@ def lower(node: Node, target: Target) -> Lowered:
     operands, grid = (*node.inputs, *node.outputs), Grid(writer.blocks * best.parts, THREADS, trips)
     flops, nbytes = flops_of(node), bytes_of(node)
     if best.parts == 1:
-        return Lowered((Call(_Writer(node, best).kernel(), operands, False, grid, flops, nbytes),), 0, pairs)
+        return Lowered((Call(_Writer(node, best).kernel(), operands, (), grid, flops, nbytes),), 0, pairs)
     scratch, count = best.parts * writer.part_bytes, writer.outer * writer.columns
-    walk = Call(_Writer(node, best).kernel(), operands, True, grid, flops, nbytes + scratch)
+    walk = Call(_Writer(node, best).kernel(), operands, WHOLE, grid, flops, nbytes + scratch)
     last = Grid(blocks_of(count), THREADS)
-    rest = Call(_Writer(node, best).sums(), operands, True, last, best.parts * count, scratch + 2 * writer.part_bytes)
+    rest = Call(_Writer(node, best).sums(), operands, WHOLE, last, best.parts * count, scratch + 2 * writer.part_bytes)
     return Lowered((walk, rest), scratch, pairs)
 
 
-WHOLE = Cut(1, 0, 0.0)
+UNCUT = Cut(1, 0, 0.0)
 """Sums that no other block makes parts of."""
 
 
 class _Writer:
     """`kept` axes outside, `reduced` axes below them, the trailing columns inside."""
 
-    def __init__(self, node: Node, parts: Cut = WHOLE) -> None:
+    def __init__(self, node: Node, parts: Cut = UNCUT) -> None:
         self.graph, self.cut = body_of(node), parts
         self.reductions = [inner for inner in self.graph.nodes if is_kind(inner, "reduction")]
         axes = self.reductions[0].attrs["axes"]

@@ -29,7 +29,7 @@ def grids_of(calls: Iterable[Call]) -> dict[str, tuple[Grid, int]]:
     for call in calls:
         assert isinstance(call.launch, Grid)
         product = call.kernel.product
-        scratch = call.workspace if product is None else product.of_kernel
+        scratch = len(call.workspace) if product is None else product.of_kernel
         found[call.kernel.symbol] = (call.launch, len(call.operands) + scratch)
     return found
 

@@ -112,7 +112,7 @@ def _copy(node: Node, part: _Part, gpu: Gpu) -> Call:
     moved = 2 * part.count * read.dtype.nbytes
     values = (node.inputs[part.source], node.outputs[part.target])
     from_host = moved // 2 if is_from_host else 0
-    return Call(made, values, False, Grid(blocks_of(part.count // run), THREADS, from_host=from_host), 0, moved)
+    return Call(made, values, (), Grid(blocks_of(part.count // run), THREADS, from_host=from_host), 0, moved)
 
 
 def _pad(node: Node) -> Call:

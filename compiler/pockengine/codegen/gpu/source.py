@@ -119,7 +119,7 @@ def _once(helper: str) -> str:
 def call(node: Node, kernel: Kernel, grid: Grid, share: float = 1.0) -> Call:
     """A call of `kernel` on all operands of the node. `share` is the part of the node's work this call does."""
     operands = (*node.inputs, *node.outputs)
-    return Call(kernel, operands, False, grid, int(flops_of(node) * share), int(bytes_of(node) * share))
+    return Call(kernel, operands, (), grid, int(flops_of(node) * share), int(bytes_of(node) * share))
 
 
 def call_each(node: Node, kernel: Kernel, count: int, run: int = 1) -> Call:

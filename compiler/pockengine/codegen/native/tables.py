@@ -142,8 +142,10 @@ def emit_program(code: Lines, name: str, program: Program) -> None:
         for call in step.lowered.calls:
             places = [(program.locations[value], value.type) for value in call.operands]
             lines = [f"{_ref(location)}, /* {type} */" for location, type in places]
-            if call.workspace:
-                lines.append(f"{_ref(_workspace(step))}, /* workspace: {step.lowered.workspace_bytes} bytes */")
+            for at in call.workspace:
+                lines.append(
+                    f"{_ref(_workspace(step, at))}, /* of {step.lowered.workspace_bytes} bytes of workspace */"
+                )
             symbol = call.kernel.symbol
             parallel = call.launch == Tasks(parallel=True)
             fields = [symbol, _string(title), _string(symbol), len(refs), len(lines), index, int(parallel)]
@@ -168,9 +170,9 @@ def emit_program(code: Lines, name: str, program: Program) -> None:
     code.line("};")
 
 
-def _workspace(step: Step) -> Location:
+def _workspace(step: Step, at: int) -> Location:
     assert step.workspace is not None, f"{step.node.op} needs a workspace and got none"
-    return Location(Space.ARENA, step.workspace)
+    return Location(Space.ARENA, step.workspace + at)
 
 
 def _shape_list(values: Iterable[Value]) -> str:

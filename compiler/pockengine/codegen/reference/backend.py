@@ -59,7 +59,7 @@ class ReferenceBackend(Untuned):
         inside = node.body.nodes if node.body is not None else (node,)
         kernel = Kernel("_".join(["numpy", *dict.fromkeys(inner.op for inner in inside)]), "")
         operands = (*node.inputs, *node.outputs)
-        call = Call(kernel, operands, False, Whole(), flops_of(node), bytes_of(node))
+        call = Call(kernel, operands, (), Whole(), flops_of(node), bytes_of(node))
         return Lowered((call,), inplace=inplace_pairs(node, pairs))
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:

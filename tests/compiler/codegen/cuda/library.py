@@ -111,7 +111,8 @@ class Gpu:
         block = ctypes.c_void_p(self._block.ctypes.data)
         kernels.ask("cuMemcpyHtoDAsync_v2", self._memory, block, size, kernels.stream)
         for call in lowered.calls:
-            places = [placed.places[value] for value in call.operands] + [placed.scratch] * call.workspace
+            places = [placed.places[value] for value in call.operands]
+            places += [placed.scratch + at for at in call.workspace]
             kernels.start(call, [self._memory.value + place for place in places])
         kernels.ask("cuMemcpyDtoHAsync_v2", block, self._memory, size, kernels.stream)
         kernels.wait()

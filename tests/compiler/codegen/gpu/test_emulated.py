@@ -42,7 +42,7 @@ KERNEL void k_test(OPERAND(0), OPERAND(1))
 def _function(folder: Path, text: str, shared: int = 0) -> Any:
     """A kernel of two blocks of 64 threads, with so many bytes in their pools."""
     operands = tuple(Value(name, TensorType(DType.F32, (128,))) for name in "xy")
-    call = Call(Kernel("k_test", text, shared), operands, False, Grid(2, 64), 0, 0)
+    call = Call(Kernel("k_test", text, shared), operands, (), Grid(2, 64), 0, 0)
     return compile_sources(folder, emulated_sources([call]), get("host"), ("-O1",)).k_test
 
 

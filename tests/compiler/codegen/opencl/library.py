@@ -80,7 +80,7 @@ class Device:
         self._library.pock_device_begin(self._device, None, 0)
         for call in lowered.calls:
             arguments = [arena.ctypes.data + placed.places[value] for value in call.operands]
-            arguments += [arena.ctypes.data + placed.scratch] if call.workspace else []
+            arguments += [arena.ctypes.data + placed.scratch + at for at in call.workspace]
             function = getattr(self._library, call.kernel.symbol)
             function((ctypes.c_void_p * len(arguments))(*arguments), 0, 1)
         self._library.pock_device_start(self._device, None)

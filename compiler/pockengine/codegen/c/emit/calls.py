@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Node
-from ....plan.program import Call, Kernel, Tasks
+from ....plan.program import WHOLE, Call, Kernel, Tasks
 from ...common.region import bytes_of, flops_of
 
 PARALLEL_BYTES = 64 << 10
@@ -27,4 +27,4 @@ def call(node: Node, kernel: Kernel, workspace: bool = False, parallel: bool | N
     if parallel is None:
         parallel = moved >= PARALLEL_BYTES or flops >= 2 * PARALLEL_BYTES
     operands = (*node.inputs, *node.outputs)
-    return Call(kernel, operands, workspace, Tasks(parallel), int(flops * share), int(moved * share))
+    return Call(kernel, operands, WHOLE if workspace else (), Tasks(parallel), int(flops * share), int(moved * share))

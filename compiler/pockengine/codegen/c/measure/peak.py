@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....errors import PockError
 from ....ir import DType, Node, TensorType, Value
-from ....plan.program import Call, Kernel, Lowered, Tasks
+from ....plan.program import WHOLE, Call, Kernel, Lowered, Tasks
 from ....targets import Target
 from ...folder_cache import default_folder, workspace
 from ...native.measure import program
@@ -75,7 +75,7 @@ def _best(runs: list[Run]) -> list[float]:
 
 def _trial(made: list[Kernel], workspace: int) -> Trial:
     node = Node("peak", (), (Value("y", TensorType(DType.F32, (1,))),))
-    calls = [Call(one, node.outputs, workspace > 0, Tasks(parallel=True), 0, 0) for one in made]
+    calls = [Call(one, node.outputs, WHOLE if workspace else (), Tasks(parallel=True), 0, 0) for one in made]
     return Trial(node, tuple(Lowered((call,), workspace) for call in calls))
 
 

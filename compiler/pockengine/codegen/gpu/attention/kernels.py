@@ -6,7 +6,7 @@ never there as a whole."""
 from __future__ import annotations
 
 from ....ir import DType, Node
-from ....plan.program import Call, Grid, Kernel, Lowered
+from ....plan.program import WHOLE, Call, Grid, Kernel, Lowered
 from ....targets import Target
 from ...common.attention import OPS, pays
 from ...common.attention import unsupported as unsupported_anywhere
@@ -95,4 +95,6 @@ def _grid(sizes: Sizes, side: int, threads: int, keys: bool = False) -> Grid:
 def _call(node: Node, made: Kernel, grid: Grid, share: float, workspace: bool = False) -> Call:
     """With all operands of the node, and this share of its work."""
     operands = (*node.inputs, *node.outputs)
-    return Call(made, operands, workspace, grid, int(flops_of(node) * share), int(bytes_of(node) * share))
+    return Call(
+        made, operands, WHOLE if workspace else (), grid, int(flops_of(node) * share), int(bytes_of(node) * share)
+    )

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ....ir import DType, Node, RegionKind
-from ....plan.program import SCRATCH, Call, Grid, Kernel, Lowered, Product
+from ....plan.program import SCRATCH, WHOLE, Call, Grid, Kernel, Lowered, Product
 from ....targets import Gpu, Target
 from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
@@ -219,15 +219,15 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     operands, grid = (*node.inputs, *node.outputs), way.grid(best, max(1, trips), gpu)
     flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
     if best.parts == 1 and not way.apart:
-        return [Call(made, operands, way.product is not None, grid, flops, nbytes)], workspace
+        return [Call(made, operands, WHOLE if way.product is not None else (), grid, flops, nbytes)], workspace
     size = batch * m * n if best.tail is None else best.tail.size
     scratch = best.parts * size * itemsize
     given = nbytes - int(share * sum(value.type.nbytes for value in multiplied(node)))
     later, last = int(given * min(1.0, size / (batch * m * n))), Grid(blocks_of(size), THREADS)
     added = way.sums(writers())
     return [
-        Call(made, operands, True, grid, flops, nbytes - later + scratch),
-        Call(added, operands, True, last, scratch // itemsize, later + scratch),
+        Call(made, operands, WHOLE, grid, flops, nbytes - later + scratch),
+        Call(added, operands, WHOLE, last, scratch // itemsize, later + scratch),
     ], scratch + workspace
 
 

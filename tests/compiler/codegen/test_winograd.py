@@ -1,8 +1,9 @@
 """Convolutions by minimal filtering against the interpreter: tiles, splits, odd sizes, paddings 0 to 2 on any
-side, between canaries, in place wherever the backend allows it, and for aarch64 under qemu."""
+side, between canaries, in place wherever the backend allows it, for aarch64 under qemu, and on an emulated GPU."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,14 +13,16 @@ import pytest
 from pockengine.codegen.c.tunable import TunableContraction
 from pockengine.codegen.c.winograd import kernel as winograd
 from pockengine.codegen.c.winograd.plan import Winograd, candidates, fits
-from pockengine.codegen.c.winograd.transforms import POINTS, TAPS, transforms_of
 from pockengine.codegen.common.region import anchor_of, as_region
+from pockengine.codegen.common.winograd.transforms import POINTS, TAPS, transforms_of
+from pockengine.codegen.gpu.contraction import kernels
 from pockengine.ir import Builder, DType, Node, TensorType
 from pockengine.ops import Emitter
 from pockengine.passes import allow_winograd
-from pockengine.plan.program import Lowered
+from pockengine.plan.program import SCRATCH, Lowered
 from pockengine.targets import Target, get
 from tests.compiler.codegen.emulated import EMULATOR, run_emulated
+from tests.compiler.codegen.gpu.emulated import EmulatedLibrary
 from tests.compiler.codegen.harness import TILES, Case, Library, compare, draw, region_case
 
 ERROR = 6e-6
@@ -124,3 +127,41 @@ def test_where_it_is_chosen() -> None:
     anchor = anchor_of(large)
     plain = Node(anchor.op, anchor.inputs, anchor.outputs, {k: v for k, v in anchor.attrs.items() if k != "winograd"})
     assert not fits(plain, host) and TunableContraction(as_region(plain), host, 2).winograd() is None
+
+
+@pytest.mark.parametrize("outputs", sorted(POINTS))
+def test_on_a_gpu(outputs: int, tmp_path: Path) -> None:
+    """Tiles that are whole and cut off, several tiles of products, sums of them in parts."""
+    given = [
+        *cases(8),
+        case("conv2d", (9, 10), (1, 1, 1, 1), (72, 24), 2),
+        case("conv2d", (6, 6), (1,) * 4, (2400, 16), 1),
+    ]
+    wanted = f"Winograd F({outputs} x {outputs}, 3 x 3), "
+
+    def lower(node: Node, _target: Target, _threads: int) -> Lowered:
+        roomy, target = replace(node, attrs={**node.attrs, SCRATCH: 64 << 20}), get("h200")
+        found = [one for one, _ in kernels.choices(roomy, target, wide=False) if one.parts[0].way.startswith(wanted)]
+        (choice,) = [one for one in found if one.library is None]
+        made = kernels.lower(roomy, target, choice)
+        assert len(made.calls) == 4 + (choice.parts[0].parts > 1) and made.workspace_bytes
+        return made
+
+    library = EmulatedLibrary(tmp_path, given, get("host"), 1, ("-O1",), lower, "cuda")
+    assert {len(one.calls) for one in library.lowered} == {4, 5}
+    for index in range(len(given)):
+        library.check(index, 1, rtol=ERROR, atol=ERROR)
+
+
+def test_where_a_gpu_chooses_it() -> None:
+    """Where products are made in f32, with many channels; with less scratch memory, the convolution itself."""
+    large, small = (case("conv2d", (28, 28), (1, 1, 1, 1), (c, c), 4).node for c in (256, 8))
+    phone = get("mali-g610")
+
+    def is_filtered(node: Node, target: Target) -> bool:
+        return "filter" in kernels.lower(node, target).calls[0].kernel.symbol
+
+    assert is_filtered(large, phone) and not is_filtered(small, phone)
+    assert not is_filtered(large, get("h200").computing("bf16")) and is_filtered(large, get("h200"))
+    assert not is_filtered(replace(large, attrs={**large.attrs, SCRATCH: 1 << 20}), phone)
+    assert all(len(choice.parts) == 1 for choice, _ in kernels.choices(large, phone, wide=True))

@@ -40,7 +40,7 @@ BARE: Mapping[str, Callable[[Node], Lowered]] = {
 _INSTEAD = {
     "fuse": "fuse_apart", "chunk_rows": "chunk_rows_widely", "decompress_inside": "decompress_all_inside",
 }  # fmt: skip
-_LEFT_OUT = ("allow_winograd", "masks_as_bits", "compute_while_packing")
+_LEFT_OUT = ("masks_as_bits", "compute_while_packing")
 
 
 def _on_gpu(*passes: str) -> tuple[str, ...]:

@@ -18,14 +18,15 @@ from ...common.index_maps import contractions_of
 from ...common.mathlib import functions
 from ...common.region import anchor_of, body_of, elementwise_pairs
 from ...common.scratch import aligned
+from ...common.winograd.transforms import TAPS
 from ..contraction import microkernel
 from ..contraction.formats import f32
 from ..contraction.packers import transposition
 from ..emit.calls import call
 from ..emit.epilogue import Epilogue
 from ..emit.source import SIGNATURE, Code, kernel
+from .lines import emit_line
 from .plan import Share, Winograd
-from .transforms import TAPS, emit_line
 
 ALIGNED = "__attribute__((aligned(64)))"
 

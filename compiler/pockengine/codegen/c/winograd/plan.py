@@ -11,14 +11,13 @@ from functools import cached_property
 from typing import Any
 
 from ....ir import Node
-from ....ops import Convolution, convolution_of
 from ....ops.convolution import Geometry
-from ....passes.winograd_marks import WINOGRAD
 from ....targets import Target
 from ...common.scratch import aligned
+from ...common.winograd.filtering import Filtering, can_be_filtered
+from ...common.winograd.transforms import TAPS
 from ..contraction.models.cost import BARRIER_CYCLES, MOVE_CYCLES
 from ..contraction.models.f32 import tile_cycles
-from .transforms import TAPS, Transforms, transforms_of
 
 MOST_ROWS = 24
 BLOCK = 56
@@ -67,7 +66,7 @@ class WinogradTile:
 
 
 @dataclass(frozen=True)
-class Winograd:
+class Winograd(Filtering):
     """A convolution computed by minimal filtering."""
 
     anchor: Node
@@ -86,51 +85,6 @@ class Winograd:
     @property
     def split(self) -> Share:
         return self.tile.split
-
-    @cached_property
-    def geometry(self) -> Geometry:
-        return Geometry.of(self.anchor.attrs)
-
-    @property
-    def gradient(self) -> bool:
-        """Whether it is the input gradient."""
-        return convolution_of(self.anchor) is Convolution.IMAGE_GRADIENT
-
-    @property
-    def transforms(self) -> Transforms:
-        return transforms_of(self.outputs)
-
-    # sizes of the image read (height, width) and written, channels of both
-    @cached_property
-    def source(self) -> tuple[int, int]:
-        return self.geometry.nchw(self.anchor.inputs[0].type.shape)[2:]
-
-    @cached_property
-    def result(self) -> tuple[int, int]:
-        return self.geometry.nchw(self.anchor.output.type.shape)[2:]
-
-    @cached_property
-    def depth(self) -> int:
-        return self.geometry.nchw(self.anchor.inputs[0].type.shape)[1]
-
-    @cached_property
-    def width(self) -> int:
-        return self.geometry.nchw(self.anchor.output.type.shape)[1]
-
-    @property
-    def offset(self) -> tuple[int, int]:
-        """Pixels that the first window begins before the image."""
-        top, left, _, _ = self.geometry.pad
-        return (TAPS - 1 - top, TAPS - 1 - left) if self.gradient else (top, left)
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Tiles of an image down and along."""
-        return -(-self.result[0] // self.outputs), -(-self.result[1] // self.outputs)
-
-    @cached_property
-    def tiles(self) -> int:
-        return self.anchor.output.type.shape[0] * self.grid[0] * self.grid[1]
 
     # the register tile, and what is computed together
     @property
@@ -243,12 +197,9 @@ def _odd_lines(elements: int) -> int:
 
 
 def fits(anchor: Node, target: Target) -> bool:
-    """Whether minimal filtering can compute an anchor: 3 x 3 taps, stride 1, one group, whole vectors of channels."""
-    if not anchor.attrs.get(WINOGRAD) or anchor.attrs["layout"] != "NHWC" or not anchor.output.type.size:
-        return False
-    geometry, weights, lanes = Geometry.of(anchor.attrs), anchor.inputs[1].type.shape, target.vector_bytes // 4
-    dense = geometry.stride == geometry.dilation == (1, 1) and geometry.groups == 1
-    return dense and weights[2:] == (TAPS, TAPS) and not (weights[0] % lanes or weights[1] % lanes)
+    """Whether minimal filtering can compute an anchor, which has whole vectors of channels."""
+    weights, lanes = anchor.inputs[1].type.shape, target.vector_bytes // 4
+    return can_be_filtered(anchor) and not (weights[0] % lanes or weights[1] % lanes)
 
 
 def ranked(anchor: Node, target: Target, threads: int) -> list[tuple[float, Winograd]]:

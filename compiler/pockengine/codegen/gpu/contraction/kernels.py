@@ -19,7 +19,7 @@ from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
 from ..pace import F32_BYTES, LATENCY, Cut, Pace, cuts, gpu_of, start_cycles, tails
 from ..source import THREADS, blocks_of
-from . import groups, libraries, matrix, specialised, streamed, thin, tiled
+from . import groups, libraries, matrix, specialised, streamed, thin, tiled, winograd
 from .rings import can_be_copied
 from .straight import E4M3
 from .sums import sums
@@ -71,7 +71,8 @@ class _Way:
 
     format   that it multiplies in
     role     blocks of this shape make several of the tiles that others have a block for each of
-    product  what a library may do in the place of the kernel, whose sums are whole"""
+    product  what a library may do in the place of the kernel, whose sums are whole
+    filtered how a convolution is computed whose products it makes"""
 
     name: str
     made: Callable[[Writer], Kernel]
@@ -81,6 +82,7 @@ class _Way:
     format: str = "f32"
     role: specialised.RoleShape | None = None
     product: Product | None = None
+    filtered: winograd.Filtered | None = None
 
     @property
     def apart(self) -> bool:
@@ -145,6 +147,7 @@ def _options(node: Node, part: Contraction, target: Target, limit: int, every: b
     first.sort(key=_cycles)
     writer = Writer(node, anchor, part, Cut(1, k, 0.0))
     first += _by_library(writer, min(whole, key=_cycles), first[0][1].cycles, limit, gpu)
+    first += _by_filtering(node, writer, target)
     return [*sorted(first, key=_cycles), *sorted(rest, key=_cycles)]
 
 
@@ -159,6 +162,18 @@ def _by_library(writer: Writer, option: _Option, best: float, limit: int, gpu: G
     return [
         (replace(way, name=f"{libraries.NAME}, else {way.name}", product=product), replace(cut, cycles=best + later))
     ]
+
+
+def _by_filtering(node: Node, writer: Writer, target: Target) -> Iterator[_Option]:
+    """The ways of minimal filtering, on the usual units."""
+    allowed = node.attrs.get(SCRATCH)
+    assert allowed is None or isinstance(allowed, int)
+    for one in winograd.filtered(writer, allowed) if target.compute == "f32" else ():
+        (part,), limit = contractions_of(anchor_of(one.products)), bytes_of(one.products)
+        limit = limit if allowed is None else min(limit, allowed - one.places[-1])
+        way, cut = _options(one.products, part, target, limit, False)[0]
+        cycles = one.cycles(cut.cycles, gpu_of(target))
+        yield replace(way, name=one.name + way.name, filtered=one), replace(cut, cycles=cycles)
 
 
 def _cycles(option: _Option) -> float:
@@ -211,6 +226,11 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     """What computes a part of a node, which is so much of its work, and the scratch memory that it takes."""
     way, best = option
     anchor = anchor_of(node)
+    if way.filtered is not None:
+        inner, writer = way.filtered.products, Writer(node, anchor, part, Cut(1, 1, 0.0))
+        (products,) = contractions_of(anchor_of(inner))
+        steps, taken = _calls(inner, products, (replace(way, filtered=None), best), 1.0, gpu)
+        return winograd.calls(node, way.filtered, Lowered(tuple(steps), taken), writer)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
     writers = partial(Writer, node, anchor, part, best, way.format == E4M3, way.apart)
     made, workspace = way.kernel(writers()), way.product.bytes if way.product is not None else 0

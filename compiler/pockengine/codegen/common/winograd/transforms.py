@@ -1,8 +1,8 @@
-"""The transforms of Winograd's minimal filtering F(m x m, 3 x 3), as matrices and as C.
+"""The transforms of Winograd's minimal filtering F(m x m, 3 x 3), as matrices and as expressions of C.
 
 y = A^T ((G g G^T) * (B^T d B)) A for m x m results y, taps g and the (m + 2) x (m + 2) window d (A. Lavin, S. Gray,
 "Fast Algorithms for Convolutional Neural Networks", 2016). The matrices come from Toom and Cook's interpolation in
-m + 1 points and infinity, exactly. Their C is lines of vectors."""
+m + 1 points and infinity, exactly."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-
-from ..emit.source import Code
 
 TAPS = 3
 POINTS = {2: ("0", "1", "-1"), 4: ("0", "3/4", "-3/4", "3/2", "-3/2")}
@@ -69,43 +67,14 @@ def _product(roots: Sequence[Fraction]) -> list[Fraction]:
     return found
 
 
-def emit_line(code: Code, name: str, matrix: Sequence[Row]) -> None:
-    """Define `void NAME(vec x0, vec x1, …, float *to, ptrdiff_t step)`: the matrix times a column of vectors."""
-    columns = len(matrix[0])
-    given = ", ".join(f"vec x{i}" for i in range(columns))
-    header = f"static inline __attribute__((always_inline)) void\n{name}({given}, float *to, ptrdiff_t step)"
-    with code.block(header):
-        row = 0
-        while row < len(matrix):
-            mirrored = _mirrored(matrix[row], matrix[row + 1]) if row + 1 < len(matrix) else None
-            if mirrored is None:
-                code.line(f"*(vec *)(to + {row} * step) = {_sum(matrix[row])};")
-                row += 1
-                continue
-            same, opposite = mirrored
-            code.line(f"const vec same{row} = {_sum(same)}, opposite{row} = {_sum(opposite)};")
-            code.line(f"*(vec *)(to + {row} * step) = same{row} + opposite{row};")
-            code.line(f"*(vec *)(to + {row + 1} * step) = same{row} - opposite{row};")
-            row += 2
-    code.line()
-
-
-def _mirrored(first: Row, second: Row) -> tuple[Row, Row] | None:
-    """The terms that two rows have in common and those of opposite sign, where these are all of them."""
-    if any(abs(a) != abs(b) for a, b in zip(first, second, strict=True)):
-        return None
-    same = tuple(a if a == b else Fraction(0) for a, b in zip(first, second, strict=True))
-    opposite = tuple(a if a != b else Fraction(0) for a, b in zip(first, second, strict=True))
-    return (same, opposite) if sum(map(bool, same)) and sum(map(bool, opposite)) else None
-
-
-def _sum(row: Row) -> str:
+def combination(row: Row, names: Sequence[str]) -> str:
+    """The sum of what is called so, times the row's factors."""
     text = ""
-    for index, factor in enumerate(row):
+    for name, factor in zip(names, row, strict=True):
         if not factor:
             continue
         size = abs(factor)
-        term = f"x{index}" if size == 1 else f"{_literal(size)} * x{index}"
+        term = name if size == 1 else f"{_literal(size)} * {name}"
         text += (" - " if factor < 0 else " + ") + term if text else ("-" if factor < 0 else "") + term
     return text
 

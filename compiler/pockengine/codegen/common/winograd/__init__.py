@@ -1,0 +1,1 @@
+"""Winograd's minimal filtering, for every language: its transforms, and which convolutions it computes."""

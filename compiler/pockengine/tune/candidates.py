@@ -11,6 +11,8 @@ from ..targets import Target
 from .store import Entry, TuningStore
 from .workload import Workload, device_of, distance
 
+LOOKED_AT = 2
+"""Times the candidates that are run: of the model's next, so many are compiled."""
 NEAR = 6.0
 """Doublings between sizes within which a workload's result is worth trying on another."""
 
@@ -25,7 +27,7 @@ def wanted(
     near = _similar(workload, store, workload.target)
     known = [one for one in space[1:] if any(_alike(one.choice, other) for other in near)][:2]
     ordered = [space[0], *known, *(one for one in space[1:] if one not in known)]
-    return ordered[:most]
+    return workload.tunable.appraised(ordered[: LOOKED_AT * most])[:most]
 
 
 def trial_of(workload: Workload, candidates: Sequence[Candidate]) -> tuple[Trial, list[Candidate]]:

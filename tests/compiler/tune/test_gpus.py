@@ -15,15 +15,19 @@ from safetensors.numpy import save_file
 
 from pockengine.codegen import backends
 from pockengine.codegen.cuda import device as cuda_device
+from pockengine.codegen.cuda.architecture import architecture_of
 from pockengine.codegen.cuda.backend import CudaBackend
-from pockengine.codegen.gpu.contraction.kernels import Pick, Products
+from pockengine.codegen.cuda.build import report_of
+from pockengine.codegen.gpu.contraction import matrix
+from pockengine.codegen.gpu.contraction.kernels import Pick, Products, Reported
+from pockengine.codegen.gpu.pace import resident
 from pockengine.codegen.native import host
 from pockengine.codegen.native.host import said_by
 from pockengine.codegen.opencl import backend as opencl
 from pockengine.codegen.opencl.backend import OpenCLBackend
 from pockengine.codegen.tunable import Measurer, PackLimits, RunLimits, Trial
 from pockengine.ir import Node
-from pockengine.plan.program import SCRATCH
+from pockengine.plan.program import SCRATCH, Kernel
 from pockengine.targets import Target, get
 from pockengine.tune import LocalStore, tune
 from pockengine.tune.packing import packed, unknown
@@ -210,3 +214,33 @@ def test_a_convolutions_choices_are_of_one_space() -> None:
     ways = {one.choice.to_plain()[0]["way"] for one in tunable.candidates()}
     assert len(ways) == len(tunable.candidates()) > 3, "each template once"
     assert all(one.cycles is not None and np.isfinite(one.cycles) for one in tunable.candidates(wide=True))
+
+
+@needs_compiler
+def test_what_the_compiler_says_of_kernels_counts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before they are measured: without those that spill, and slower where few blocks wait for a far memory."""
+    monkeypatch.setattr(matrix, "LATENCY", 6000)
+    node, target = relu_product(4096, 1032, 520), get("h200").computing("bf16")
+    usual = CudaBackend().tunable(node, target, 1)
+    assert usual is not None and usual.report is not None
+    space = usual.candidates()
+    assert usual.appraised(space)[0] == space[0]
+
+    def report(kernel: Kernel) -> Reported:
+        said = report_of(kernel, architecture_of(target), cache)
+        assert said == report_of(kernel, architecture_of(target), cache) and 16 <= said.registers <= 255
+        assert said.spill_bytes == 0
+        return Reported(255, 4 if kernel.symbol == spilling else 0)
+
+    spilling = usual.lower(space[2].choice).calls[0].kernel.symbol
+    found = replace(usual, report=report).appraised(space)
+    assert [one.choice for one in found].count(space[2].choice) == 0 and len(found) == len(space) - 1
+    assert found[0] == space[0] and [one.cycles for one in found[1:]] == sorted(one.cycles or 0.0 for one in found[1:])
+    slower = {one.choice: one.cycles or 0.0 for one in found[1:]}
+    before = {one.choice: one.cycles or 0.0 for one in space[1:]}
+    assert all(slower[choice] >= before[choice] for choice in slower)
+    assert any(slower[choice] > before[choice] for choice in slower), "fewer blocks at a time"
+
+
+def test_registers_say_how_many_blocks_there_are() -> None:
+    assert [resident(registers, threads) for registers, threads in ((168, 384), (212, 128), (33, 256))] == [1, 2, 6]

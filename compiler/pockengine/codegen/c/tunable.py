@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...ir import DType, Node, RegionKind
@@ -53,6 +54,10 @@ class TunableContraction:
     def candidates(self, wide: bool = False) -> list[Candidate]:
         """See `space.candidates`."""
         return space.candidates(self.node, self.target, self.threads, wide)
+
+    def appraised(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """See Tunable: compiling tells nothing that the model does not know."""
+        return list(candidates)
 
     def winograd(self, choice: Choice | None = None) -> Winograd | None:
         """How it is computed by Winograd's minimal filtering, if that is the choice; default: if the model prefers it

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from ...ir import Node
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target, get
 from ..backend import Built
 from ..gpu.contraction.matrix import FORMATS as MATRIX_FORMATS
 from ..gpu.lowering import Lowering
+from ..gpu.tunable import TunableProducts
 from ..model import Model
 from ..native import toolchain
 from ..native.host import said_by
@@ -18,7 +20,7 @@ from ..native.measure.accelerated import Accelerated, AcceleratedMeasurer
 from ..native.measure.making import Making
 from . import nvrtc
 from .architecture import architecture_of
-from .build import build, device_runtime, launches
+from .build import build, device_runtime, launches, report_of
 
 GPU_MEMORY = "gpu"
 """What a target calls the memory that its GPU has to itself."""
@@ -60,6 +62,15 @@ class CudaBackend(Lowering, Accelerated):
         """See Accelerated: with the libraries that are here."""
         found = frozenset(said_by(Path(__file__).with_name("library.py")).split())
         return replace(super().measurer(target, threads, cache), libraries=found)
+
+    def tunable(self, node: Node, target: Target, threads: int) -> TunableProducts | None:
+        """See Lowering: with what the compiler says of kernels."""
+        found = super().tunable(node, target, threads)
+        return (
+            None
+            if found is None
+            else replace(found, report=lambda kernel: report_of(kernel, architecture_of(target), None))
+        )
 
     def making(self, target: Target, cache: Path | None) -> Making:
         """See Packs."""

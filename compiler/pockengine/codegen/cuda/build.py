@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from ...errors import ToolchainError
-from ...plan.program import Call
+from ...plan.program import Call, Kernel
 from ...progress import Progress, quiet
 from ...targets import Target
 from ..backend import Built
 from ..folder_cache import default_folder
+from ..gpu.contraction.kernels import Reported
 from ..gpu.launches import calls_of, launches_name, started
 from ..model import Model
 from ..native import toolchain
@@ -76,6 +77,21 @@ def images_of(
             found[symbol] = image
             progress("compile", len(found), len(kernels))
     return {symbol: found[symbol] for symbol in kernels}, hits
+
+
+def report_of(kernel: Kernel, architecture: Architecture, cache: Path | None) -> Reported:
+    """What NVRTC says of a kernel; it, and the machine code, are kept. Raises ToolchainError."""
+    store = ObjectCache((cache or default_folder()).absolute())
+    inputs = _inputs(kernel.source, architecture)
+    path = store.find({**inputs, "part": "report"})
+    if path is None:
+        made = compiled(kernel.symbol, kernel.source, architecture)
+        with store.workspace() as folder:
+            (folder / "image").write_bytes(made.image)
+            store.store(inputs, folder / "image")
+            (folder / "report").write_text(json.dumps([made.registers, made.spill_bytes]), "utf-8")
+            path = store.store({**inputs, "part": "report"}, folder / "report")
+    return Reported(*json.loads(path.read_text("utf-8")))
 
 
 def compiled(symbol: str, text: str, architecture: Architecture) -> nvrtc.Compiled:

@@ -24,6 +24,9 @@ AHEAD = 4
 """Reads of a thread that are on their way together: compilers unroll loops so far."""
 RESIDENT = 2048
 """Threads that a multiprocessor has at a time."""
+REGISTERS, REGISTERS_AT_ONCE = 65536, 8
+"""Of a multiprocessor; a thread has a multiple of these (CUDA C++ programming guide 12.9, "Technical
+specifications")."""
 WARP = 32
 """Threads that go together; a multiprocessor reads so many words of shared memory in a cycle."""
 
@@ -51,6 +54,11 @@ def call_cycles(call: Call, units: str | None, gpu: Gpu) -> float:
     work = max(work, call.launch.from_host / gpu.link_bytes_per_cycle)
     waves = -(-most * call.launch.threads // RESIDENT)
     return start_cycles(gpu) + max(work, (call.launch.trips - 1) * waves * LATENCY)
+
+
+def resident(registers: int, threads: int) -> int:
+    """Blocks of so many threads that a multiprocessor has registers for."""
+    return REGISTERS // (-(-registers // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE * threads)
 
 
 def busiest(blocks: int, gpu: Gpu) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 from ...ir import DType, Node, RegionKind
 from ...plan.program import Lowered
@@ -21,10 +24,11 @@ def has_choice(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class TunableProducts:
-    """A contraction region of f32 on one target."""
+    """A contraction region of f32 on one target. `report`: what the compiler says of a kernel, where it does."""
 
     node: Node
     target: Target
+    report: kernels.Report | None = field(default=None, compare=False)
 
     @property
     def family(self) -> str:
@@ -37,6 +41,21 @@ class TunableProducts:
             Candidate(choice, cycles, choice.library)
             for choice, cycles in kernels.choices(self.node, self.target, wide)
         ]
+
+    def appraised(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """See Tunable: by registers and spills."""
+        if self.report is None:
+            return list(candidates)
+        first, *others = candidates
+        with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
+            found = workers.map(self._appraised, others)
+        kept = [one for one in found if one is not None]
+        return [first, *sorted(kept, key=lambda one: one.cycles or 0.0)]
+
+    def _appraised(self, candidate: Candidate) -> Candidate | None:
+        assert self.report is not None and isinstance(candidate.choice, kernels.Products)
+        cycles = kernels.appraised(self.node, self.target, candidate.choice, self.report)
+        return None if cycles is None else replace(candidate, cycles=cycles)
 
     def lower(self, choice: Choice | None = None) -> Lowered:
         """See Tunable."""

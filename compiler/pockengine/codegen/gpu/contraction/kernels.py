@@ -17,7 +17,7 @@ from ....plan.program import SCRATCH, WHOLE, Call, Grid, Kernel, Lowered, Produc
 from ....targets import Gpu, Target
 from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
-from ..pace import F32_BYTES, LATENCY, Cut, Pace, cuts, gpu_of, start_cycles, tails
+from ..pace import F32_BYTES, LATENCY, Cut, Pace, cuts, gpu_of, resident, start_cycles, tails
 from ..source import THREADS, blocks_of
 from . import groups, libraries, matrix, specialised, streamed, thin, tiled, winograd
 from .rings import can_be_copied
@@ -129,6 +129,36 @@ def choices(node: Node, target: Target, wide: bool) -> list[tuple[Products, floa
         products = Products(picks, next((one for one in (E4M3, target.compute) if one in formats), "f32"))
         found.setdefault(products, sum(cut.cycles for _, cut in ways))
     return list(found.items())
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a compiler says of a kernel: registers of a thread, and bytes that it keeps in memory for lack of them."""
+
+    registers: int
+    spill_bytes: int
+
+
+Report = Callable[[Kernel], Reported]
+
+
+def appraised(node: Node, target: Target, choice: Products, report: Report) -> float | None:
+    """The cycles of a way as the model has them, with as many blocks of a multiprocessor as its registers suffice for;
+    None where a kernel spills. What a library or several kernels make stays as it is."""
+    anchor, gpu, limit, total = anchor_of(node), gpu_of(target), bytes_of(node), 0.0
+    for part, pick in zip(contractions_of(anchor), choice.parts, strict=True):
+        way, best = next(one for one in _options(node, part, target, limit, True) if _pick(*one) == pick)
+        if way.product is None and way.filtered is None:
+            said = report(way.kernel(Writer(node, anchor, part, best, way.format == E4M3)))
+            if said.spill_bytes:
+                return None
+            fits = max(1, resident(said.registers, way.threads))
+            way = replace(way, pace=replace(way.pace, resident=min(way.pace.resident, fits)))
+            batch, m, n, k = part.sizes()
+            found = way.cuts(k, batch * m * n * anchor.output.type.dtype.numpy.itemsize, limit, gpu)
+            best = next(one for one in found if (one.parts, one.tail) == (best.parts, best.tail))
+        total += best.cycles
+    return total
 
 
 def _options(node: Node, part: Contraction, target: Target, limit: int, every: bool) -> list[_Option]:

@@ -1,21 +1,22 @@
-"""Training and predicting in this process: numpy in, numpy out, through what runs the artifact's backend."""
+"""Training and predicting in this process: arrays in, arrays out, through what runs the artifact's backend."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 
 from pockengine.artifact.errors import quantised_sentence
-from pockengine.artifact.foreign import Exporter, host_array
+from pockengine.artifact.foreign import Exporter, GpuArray, View, gpu_array, host_array
 from pockengine.artifact.manifest import InputInfo, Manifest, PortInfo, TensorInfo
 from pockengine.codegen import backends
 from pockengine.errors import DataError, nearest
-from pockengine.ir import Array, DType
+from pockengine.ir import Array, DType, TensorType
 from pockengine.ops.quantised import BlockFormat
 
 Batch = Mapping[str, Array | Exporter]
@@ -40,11 +41,12 @@ class Session:
     """A model in memory with its optimizer state. Not for several threads at once; closes as a context manager.
 
     Batches are {input name: array}, of numpy or of any library that speaks DLPack: what lies in the processor's memory,
-    contiguous and of the input's type, is not copied on its way to the model. Results are numpy arrays, which such
-    libraries take without a copy (`torch.from_dlpack`). A training step takes exactly the compiled batch, times the
-    recipe's `accumulate`; with `last_batch: partial` it may also be smaller. Predict and evaluate take any number of
-    samples. Integer arrays are converted where nothing is lost; other types must match. `seed` decides what dropout and
-    augmentation draw. Raises DataError."""
+    or on the GPU that the model runs on, contiguous and of the input's type, is not copied on its way to the model.
+    Results are numpy arrays, which such libraries take without a copy (`torch.from_dlpack`); `inputs`, `view` and
+    `predict_in_place` give tensors where the model has them, on its GPU. A training step takes exactly the compiled
+    batch, times the recipe's `accumulate`; with `last_batch: partial` it may also be smaller. Predict and evaluate take
+    any number of samples. Integer arrays are converted where nothing is lost; other types must match. `seed` decides
+    what dropout and augmentation draw. Raises DataError."""
 
     def __init__(self, manifest: Manifest, unpack: Callable[[], Path], threads: int = 0, seed: int = 0) -> None:
         runner = backends.runner(manifest.backend)
@@ -106,6 +108,26 @@ class Session:
                     place[...] = piece[: len(place)]
         return results
 
+    def inputs(self) -> dict[str, View]:
+        """The places that the model reads its inputs from, of one compiled batch, by name: what fills them steps or
+        predicts on them without a copy, as `session.step(session.inputs())`, or on what it made of them."""
+        return {
+            port.name: View(_type(port), self._model.input_place(index), read_only=False)
+            for index, port in enumerate(self._manifest.inputs)
+        }
+
+    def predict_in_place(self, batch: Batch) -> dict[str, View]:
+        """The model's outputs for one compiled batch, by name, where it makes them: they are there until the session's
+        next call."""
+        samples, piece_at = self._unlabelled(batch)
+        if samples != self.batch:
+            raise DataError(f"in place there is one batch of {self.batch} samples, not {samples}: use predict")
+        self._model.predict(piece_at(0), [None] * len(self._manifest.outputs))
+        return {
+            port.name: View(_type(port), self._model.output_place(index), read_only=False)
+            for index, port in enumerate(self._manifest.outputs)
+        }
+
     def evaluate(self, batch: Batch) -> Evaluation:
         """Loss and accuracy of N labelled samples; changes nothing."""
         arrays, samples = self._arrays(batch, self._manifest.inputs)
@@ -148,6 +170,11 @@ class Session:
         self._model.get(name, result)
         return result
 
+    def view(self, name: str) -> View:
+        """A parameter or optimizer state where the model has it, as the last step left it: to be read, and asked for
+        again after `set_tensor` and `load`. DataError where it does not lie there as `tensor` gives it."""
+        return View(_type(self._known(name)), self._model.tensor_place(name), read_only=True)
+
     def set_tensor(self, name: str, value: Array | Exporter) -> None:
         """Replaces a parameter or optimizer state; type and shape must match."""
         wanted = self._known(name)
@@ -165,7 +192,7 @@ class Session:
         self._model.load(Path(path))
 
     def close(self) -> None:
-        """Frees memory and threads; may be called twice."""
+        """Frees memory and threads, once nobody has a view any more; may be called twice."""
         self._model.close()
 
     def __enter__(self) -> Session:
@@ -191,13 +218,22 @@ class Session:
             raise DataError(f"the model has no tensor '{name}'{nearest(name, known)}")
         return known[name]
 
-    def _arrays(self, batch: Batch, ports: tuple[InputInfo, ...]) -> tuple[list[Array], int]:
+    @cached_property
+    def _gpu(self) -> int | None:
+        """The number of the GPU that inputs are read from, if one does and the artifact is new enough to say so."""
+        try:
+            place = self._model.input_place(0)
+        except DataError:
+            return None
+        return None if place.on_gpu is None else place.gpu
+
+    def _arrays(self, batch: Batch, ports: tuple[InputInfo, ...]) -> tuple[list[Array | GpuArray], int]:
         """The batch in the model's order and types, weights of 1 where none are given, and its number of samples."""
         names = {port.name for port in ports}
         for name in batch:
             if name not in names:
                 raise DataError(f"'{name}' is no input of the model{nearest(name, names)}")
-        found = {port.name: _array(batch, port) for port in ports if not port.optional or port.name in batch}
+        found = {port.name: self._array(batch, port) for port in ports if not port.optional or port.name in batch}
         rows = {port.name: self.rows(port) for port in ports}
         for name, array in found.items():
             if len(array) % rows[name]:
@@ -209,17 +245,27 @@ class Session:
             raise DataError("the batch has no samples")
         return [found[port.name] if port.name in found else np.ones(count, _numpy(port.dtype)) for port in ports], count
 
+    def _array(self, batch: Batch, port: InputInfo) -> Array | GpuArray:
+        if port.name not in batch:
+            raise DataError(f"the batch lacks '{port.name}'{nearest(port.name, batch)}")
+        there = gpu_array(port, batch[port.name], lambda: self._gpu)
+        array = host_array(port.name, batch[port.name]) if there is None else there
+        if array.ndim != len(port.shape) or array.shape[1:] != port.shape[1:]:
+            wanted = "N, " + ", ".join(map(str, port.shape[1:])) if port.shape[1:] else "N"
+            raise DataError(f"'{port.name}' has shape {list(array.shape)}, the model needs [{wanted}]")
+        return array if isinstance(array, GpuArray) else np.asarray(_converted(array, port), order="C")
+
     def samples(self, data: Batch) -> int:
         """How many labelled samples there are. Raises DataError where they do not fit the model."""
         return self._arrays(data, self._manifest.inputs)[1]
 
-    def _unlabelled(self, data: Batch) -> tuple[int, Callable[[int], list[Array | None]]]:
+    def _unlabelled(self, data: Batch) -> tuple[int, Callable[[int], list[Array | GpuArray | None]]]:
         """How many samples there are, and what gives one compiled batch from a sample on, None for targets."""
         ports = tuple(port for port in self._manifest.inputs if not port.target)
         targets = {port.name for port in self._manifest.inputs if port.target}
         arrays, samples = self._arrays({name: value for name, value in data.items() if name not in targets}, ports)
 
-        def piece_at(start: int) -> list[Array | None]:
+        def piece_at(start: int) -> list[Array | GpuArray | None]:
             piece_of = dict(zip((port.name for port in ports), self._piece(arrays, ports, start), strict=True))
             return [piece_of.get(port.name) for port in self._manifest.inputs]
 
@@ -229,23 +275,27 @@ class Session:
         """Rows of each sample, the patches of an image; 1 of what has no axis."""
         return port.shape[0] // self.batch if port.shape else 1
 
-    def _piece(self, arrays: list[Array], ports: tuple[InputInfo, ...], start: int) -> list[Array]:
-        """One compiled batch from sample `start` on; the last sample is repeated where there are no more."""
-        pieces = []
+    def _piece(
+        self, arrays: Sequence[Array | GpuArray], ports: tuple[InputInfo, ...], start: int
+    ) -> list[Array | GpuArray]:
+        """One compiled batch from sample `start` on; the last sample is repeated, by the processor, where there are no
+        more."""
+        pieces: list[Array | GpuArray] = []
         for array, port in zip(arrays, ports, strict=True):
             rows = self.rows(port)
             if (start + self.batch) * rows <= len(array):
                 pieces.append(array[start * rows : (start + self.batch) * rows])
                 continue
             samples = np.minimum(np.arange(start, start + self.batch), len(array) // rows - 1)
-            pieces.append(np.asarray(array[(samples[:, None] * rows + np.arange(rows)).reshape(-1)], order="C"))
+            whole = array.on_host() if isinstance(array, GpuArray) else array
+            pieces.append(np.asarray(whole[(samples[:, None] * rows + np.arange(rows)).reshape(-1)], order="C"))
         return pieces
 
-    def _padded(self, arrays: list[Array], samples: int) -> list[Array]:
+    def _padded(self, arrays: Sequence[Array | GpuArray], samples: int) -> list[Array | GpuArray]:
         """A whole batch whose rows after the real ones count nothing."""
         padded = self._piece(arrays, self._manifest.inputs, 0)
         for array, port in zip(padded, self._manifest.inputs, strict=True):
-            if port.optional:
+            if port.optional and isinstance(array, np.ndarray):
                 array[samples:] = 0
         return padded
 
@@ -256,16 +306,6 @@ def _mean(values: Array, weights: Array) -> float:
     return (
         float(np.average(values[counts].astype(np.float64), weights=weights[counts])) if counts.any() else float("nan")
     )
-
-
-def _array(batch: Batch, port: InputInfo) -> Array:
-    if port.name not in batch:
-        raise DataError(f"the batch lacks '{port.name}'{nearest(port.name, batch)}")
-    array = host_array(port.name, batch[port.name])
-    if array.ndim != len(port.shape) or array.shape[1:] != port.shape[1:]:
-        wanted = "N, " + ", ".join(map(str, port.shape[1:])) if port.shape[1:] else "N"
-        raise DataError(f"'{port.name}' has shape {list(array.shape)}, the model needs [{wanted}]")
-    return np.asarray(_converted(array, port), order="C")
 
 
 def _converted(array: Array, port: PortInfo) -> Array:
@@ -284,6 +324,10 @@ def _converted(array: Array, port: PortInfo) -> Array:
 
 def _numpy(dtype: str) -> np.dtype[np.generic]:
     return DType(dtype).numpy
+
+
+def _type(port: PortInfo | TensorInfo) -> TensorType:
+    return TensorType(DType(port.dtype), port.shape)
 
 
 def _describe(tensor: TensorInfo) -> str:

@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..ir import Array
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where something of an open model lies: addresses for the processor and for GPU number `gpu`, None where one of
+    them does not reach it. `owner` keeps it there."""
+
+    on_processor: int | None
+    on_gpu: int | None
+    gpu: int
+    owner: object
+
+
+class Placed(Protocol):
+    """Contiguous numbers in the memory of the model's GPU, at an address."""
+
+    @property
+    def address(self) -> int:
+        """Where the first one is."""
+
+
+Given = Array | Placed
+"""What one input of a batch may be."""
+
+
 class OpenModel(Protocol):
     """A model in memory, with its optimizer state. Methods raise DataError or ArtifactError, each one sentence. Batches
     are arrays in the order of the manifest's inputs, of exactly the compiled types and shapes."""
 
-    def step(self, batch: list[Array]) -> float:
+    def step(self, batch: Sequence[Given]) -> float:
         """One training step on all its micro-batches; its loss, which may be NaN."""
 
-    def predict(self, batch: Sequence[Array | None], outputs: list[Array]) -> None:
-        """Fills `outputs`; `batch` has None for targets."""
+    def predict(self, batch: Sequence[Given | None], outputs: Sequence[Array | None]) -> None:
+        """Fills `outputs`; `batch` has None for targets. With outputs of None alone they stay where they are made."""
 
-    def evaluate(self, batch: list[Array], columns: Array) -> None:
+    def evaluate(self, batch: Sequence[Given], columns: Array) -> None:
         """Fills f32[4, batch]: of each sample the loss and what it counts, the share of right answers and what it
         counts (-1 and 0 where the model has no notion of right)."""
 
-    def estimate_norms(self, batch: Sequence[Array | None], done: int) -> None:
+    def estimate_norms(self, batch: Sequence[Given | None], done: int) -> None:
         """Takes a batch into the running statistics of batch norms, after `done` others; it has None for targets."""
 
     def get(self, name: str, array: Array) -> None:
@@ -31,6 +55,15 @@ class OpenModel(Protocol):
 
     def set(self, name: str, array: Array) -> None:
         """Replaces a parameter or optimizer state."""
+
+    def input_place(self, index: int) -> Place:
+        """Where an input is read from."""
+
+    def output_place(self, index: int) -> Place:
+        """Where an output of `predict` is until the next call."""
+
+    def tensor_place(self, name: str) -> Place:
+        """Where a parameter or optimizer state is, if it lies there as it is in files."""
 
     def save(self, path: Path) -> None:
         """Writes all parameters as safetensors."""
@@ -43,7 +76,7 @@ class OpenModel(Protocol):
         """Threads in use."""
 
     def close(self) -> None:
-        """Frees memory and threads; may be called twice."""
+        """Frees memory and threads, once nobody has a place in it any more; may be called twice."""
 
 
 class Runner(Protocol):

@@ -13,9 +13,12 @@ import torch.utils.dlpack
 
 from pockengine.artifact import Artifact, Session
 from pockengine.codegen.native.library import NativeModel
-from pockengine.errors import DataError
-from pockengine.ir import Array
+from pockengine.compile import compile
+from pockengine.errors import ArtifactError, DataError
+from pockengine.ir import Array, DType, Graph, TensorType
+from pockengine.recipe import Recipe
 from tests.compiler.artifact.toy_artifact import TOY
+from tests.compiler.passes.networks import Net
 
 
 @pytest.fixture
@@ -105,3 +108,73 @@ def test_results_are_other_libraries_tensors_without_a_copy(session: Session) ->
 def test_what_a_library_does_not_give_is_said(session: Session, tensor: Any, said: str) -> None:
     with pytest.raises(DataError, match=f"'input' .*{said}"):
         session.step({**TOY.dataset(TOY.batch), "input": tensor})
+
+
+def test_inputs_are_filled_in_place(session: Session) -> None:
+    data = TOY.dataset(TOY.batch)
+    start = session.state()
+    expected = [session.step(data) for _ in range(2)]
+    for name, array in start.items():
+        session.set_tensor(name, array)
+    for name, array in session.optimizer_state().items():
+        session.set_tensor(name, np.zeros_like(array))
+    places = session.inputs()
+    by_torch, by_numpy = torch.utils.dlpack.from_dlpack(places["input"]), np.from_dlpack(places["labels"])
+    by_torch.copy_(torch.from_numpy(data["input"]))
+    by_numpy[...] = data["labels"]
+    assert [session.step(places), session.step({"input": by_torch, "labels": by_numpy})] == expected
+    assert (places["input"].shape, places["input"].dtype) == (data["input"].shape, "f32")
+
+
+def test_results_and_weights_are_read_in_place(session: Session) -> None:
+    data = {"input": TOY.dataset(TOY.batch)["input"]}
+    expected = session.predict(data)["logits"]
+    found = torch.utils.dlpack.from_dlpack(session.predict_in_place(data)["logits"])
+    np.testing.assert_array_equal(found.numpy(), expected)
+    trained = next(tensor.name for tensor in session.manifest.tensors if tensor.trained == "all")
+    weight, before = np.from_dlpack(session.view(trained)), session.tensor(trained)
+    session.step(TOY.dataset(TOY.batch))
+    np.testing.assert_array_equal(weight, session.tensor(trained))
+    assert not np.array_equal(weight, before)
+    with pytest.raises(ValueError, match="read-only"):
+        weight[...] = 0
+    with pytest.raises(BufferError, match="neither moved nor copied"):
+        torch.utils.dlpack.from_dlpack(session.view(trained), copy=True)
+    after = session.tensor(trained)
+    session.close()
+    np.testing.assert_array_equal(weight, after)
+    with pytest.raises(ArtifactError, match="this session is closed"):
+        session.view(trained)
+
+
+def network() -> Graph:
+    net = Net("network")
+    hidden = net.linear(net.builder.input("x", TensorType(DType.F32, (64, 128))), "first", 128)
+    return net.finish(net.linear(net.relu6(hidden), "last", 64))
+
+
+RECIPE = Recipe(update=[{"params": "last.*"}], batch=64)
+
+
+def test_a_weight_that_lies_packed_is_not_read_in_place() -> None:
+    with compile(network(), RECIPE, threads=1).load() as session:
+        with pytest.raises(DataError, match=r"'first.weight' does not lie in memory as it is in files: copy it"):
+            session.view("first.weight")
+        assert session.view("last.bias").shape == (64,)
+
+
+def test_the_reference_hands_out_its_places() -> None:
+    rng = np.random.default_rng(0)
+    data: dict[str, Array] = {
+        "x": rng.standard_normal((64, 128)).astype(np.float32),
+        "labels": rng.integers(0, 64, 64),
+    }
+    built = [compile(network(), RECIPE, threads=1, backend=name) for name in ("reference", "c")]
+    with built[0].load() as session, built[1].load() as native:
+        places = session.inputs()
+        for name, array in data.items():
+            np.from_dlpack(places[name])[...] = array
+        assert session.step(places) == pytest.approx(native.step(data), rel=1e-5)
+        found: Array = np.from_dlpack(session.predict_in_place({"x": data["x"]})["logits"])
+        np.testing.assert_allclose(found, native.predict({"x": data["x"]})["logits"], rtol=1e-3, atol=1e-5)
+        np.testing.assert_array_equal(np.from_dlpack(session.view("last.bias")), session.tensor("last.bias"))

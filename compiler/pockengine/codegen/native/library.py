@@ -7,10 +7,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from pockengine.codegen.runner import Given, Place
 from pockengine.errors import ArtifactError, DataError, PockError
 from pockengine.ir import Array
 
 _ERRORS: dict[int, type[PockError]] = {2: DataError, 3: DataError, 4: ArtifactError, 5: ArtifactError}
+
+
+class _Place(ctypes.Structure):
+    """The library's `pock_place`."""
+
+    _fields_ = (("on_processor", ctypes.c_void_p), ("on_gpu", ctypes.c_void_p), ("gpu", ctypes.c_int))
+
+
+class _Memory:
+    """An open session of the library, closed when nobody needs its memory any more."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library, self.handle = library, ctypes.c_void_p()
+
+    def __del__(self) -> None:
+        if self.handle.value:
+            self.library.pock_close(self.handle)
 
 
 class NativeModel:
@@ -19,25 +39,27 @@ class NativeModel:
 
     def __init__(self, library: Path, params: Path, consts: Path | None, threads: int) -> None:
         self._library, self._folder = _load(library), params.parent
-        self._handle = ctypes.c_void_p()
+        self._memory: _Memory | None = _Memory(self._library)
         consts_path = str(consts).encode() if consts else None
         try:
-            self._check(self._library.pock_open(ctypes.byref(self._handle), str(params).encode(), consts_path, threads))
+            self._check(
+                self._library.pock_open(ctypes.byref(self._memory.handle), str(params).encode(), consts_path, threads)
+            )
         except PockError:
             self.close()
             raise
 
-    def step(self, batch: list[Array]) -> float:
+    def step(self, batch: Sequence[Given]) -> float:
         """One training step on all its micro-batches; its loss, which may be NaN."""
         loss = ctypes.c_float()
         self._check(self._library.pock_step(self._open(), _pointers(batch), ctypes.byref(loss)))
         return float(loss.value)
 
-    def predict(self, batch: Sequence[Array | None], outputs: list[Array]) -> None:
-        """Fills `outputs`; `batch` has None for targets."""
+    def predict(self, batch: Sequence[Given | None], outputs: Sequence[Array | None]) -> None:
+        """Fills `outputs`; `batch` has None for targets. With outputs of None alone they stay where they are made."""
         self._check(self._library.pock_predict(self._open(), _pointers(batch), _pointers(outputs)))
 
-    def evaluate(self, batch: list[Array], columns: Array) -> None:
+    def evaluate(self, batch: Sequence[Given], columns: Array) -> None:
         """Fills f32[4, batch]: of each sample the loss and what it counts, the share of right answers and what it
         counts (-1 and 0 where the model has no notion of right)."""
         self._check(
@@ -46,7 +68,7 @@ class NativeModel:
             )
         )
 
-    def estimate_norms(self, batch: Sequence[Array | None], done: int) -> None:
+    def estimate_norms(self, batch: Sequence[Given | None], done: int) -> None:
         """Takes a batch into the running statistics of batch norms, after `done` others."""
         if not hasattr(self._library, "pock_estimate_norms"):
             raise DataError("this artifact was compiled before there was norm_batches: compile it again")
@@ -62,6 +84,25 @@ class NativeModel:
         data = ctypes.c_void_p(array.ctypes.data)
         self._check(self._library.pock_set_tensor(self._open(), name.encode(), data, ctypes.c_size_t(array.nbytes)))
 
+    def input_place(self, index: int) -> Place:
+        """Where an input is read from."""
+        return self._place("pock_input_place", ctypes.c_uint32(index))
+
+    def output_place(self, index: int) -> Place:
+        """Where an output of `predict` is until the next call."""
+        return self._place("pock_output_place", ctypes.c_uint32(index))
+
+    def tensor_place(self, name: str) -> Place:
+        """Where a parameter or optimizer state is, if it lies there as it is in files."""
+        return self._place("pock_tensor_place", name.encode())
+
+    def _place(self, function: str, which: Any) -> Place:
+        if not hasattr(self._library, function):
+            raise DataError("this artifact was compiled before tensors were handed out in place: compile it again")
+        place = _Place()
+        self._check(getattr(self._library, function)(self._open(), which, ctypes.byref(place)))
+        return Place(place.on_processor, place.on_gpu, place.gpu, self._memory)
+
     def save(self, path: Path) -> None:
         """Writes all parameters as safetensors."""
         self._check(self._library.pock_save(self._open(), str(path).encode()))
@@ -76,19 +117,18 @@ class NativeModel:
         return int(self._library.pock_threads(self._open()))
 
     def close(self) -> None:
-        """Frees memory and threads; may be called twice."""
-        if self._handle.value:
-            self._library.pock_close(self._handle)
-            self._handle = ctypes.c_void_p()
+        """Frees memory and threads, once nobody has a place in it any more; may be called twice."""
+        self._memory = None
 
     def _open(self) -> ctypes.c_void_p:
-        if not self._handle.value:
+        if self._memory is None:
             raise ArtifactError("this session is closed; load the artifact again")
-        return self._handle
+        return self._memory.handle
 
     def _check(self, code: int) -> None:
         if code:
-            message = self._library.pock_message(self._handle) if self._handle.value else b"out of memory"
+            handle = self._open()
+            message = self._library.pock_message(handle) if handle.value else b"out of memory"
             raise _ERRORS.get(code, ArtifactError)(message.decode("utf-8", "replace").replace(f"{self._folder}/", ""))
 
 
@@ -115,7 +155,12 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
-def _pointers(arrays: Sequence[Array | None]) -> Any:
+def _pointers(arrays: Sequence[Given | None]) -> Any:
     """A C array of the arrays' addresses, NULL for None; the caller keeps the arrays alive."""
-    addresses = [None if array is None else array.ctypes.data for array in arrays]
-    return (ctypes.c_void_p * max(1, len(arrays)))(*addresses)
+    return (ctypes.c_void_p * max(1, len(arrays)))(*map(_address, arrays))
+
+
+def _address(array: Given | None) -> int | None:
+    if array is None:
+        return None
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.address

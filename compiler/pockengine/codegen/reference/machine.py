@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save
@@ -16,8 +17,10 @@ from ...errors import ArtifactError, DataError, nearest
 from ...interp import run_node
 from ...ir import Array
 from ...plan.program import Location
+from .. import runner
 from ..files import write_whole
 from ..model import IN_FILE, Tensor
+from ..runner import Given
 from . import values
 from .memory import Memory
 from .reading import Place, Script, Scripted, Step
@@ -59,10 +62,7 @@ class Machine:
     def run(self, program: str, batch: Sequence[Array | None]) -> dict[str, Array]:
         """Copies of a program's outputs on one micro-batch; inputs that are None keep what they hold. Raises DataError
         where this model was compiled without it, ArtifactError where a step cannot be computed."""
-        if not self._open:
-            raise ArtifactError("this session is closed; load the artifact again")
-        if program not in self.scripts:
-            raise DataError(f"this model was compiled without the program '{program}'")
+        script = self._script(program)
         values.check_count(self.model, batch)
         for tensor, array in zip(self.model.inputs, batch, strict=True):
             if array is not None:
@@ -73,14 +73,14 @@ class Machine:
             rows = np.clip(np.where(indices < 0, indices + len(table), indices), 0, len(table) - 1)
             type = self.model.params[one.table].type.with_shape((rows.size, *table.shape[1:]))
             self._memory.write(one.rows, type, table[rows])
-        script = self.scripts[program]
         with np.errstate(all="ignore"):
             for index, step in enumerate(script.steps):
                 self._compute(f"step {index} of {program}", step)
         return self._outputs(script)
 
-    def step(self, batch: list[Array]) -> float:
+    def step(self, given: Sequence[Given]) -> float:
         """See OpenModel."""
+        batch = _arrays(given)
         values.check_count(self.model, batch)
         count = self.model.accumulate_steps if "accumulate" in self.scripts else 1
         pieces = [self._micro_batch(batch, index) for index in range(count)]
@@ -92,17 +92,22 @@ class Machine:
         ]
         return float(np.float32(sum(losses) / count))
 
-    def predict(self, batch: Sequence[Array | None], outputs: list[Array]) -> None:
+    def predict(self, given: Sequence[Given | None], outputs: Sequence[Array | None]) -> None:
         """See OpenModel."""
+        batch = _arrays(given)
         values.check_batch(self.model, batch, "the batch", 0)
         found = list(self.run("predict", batch).values())
-        if [array.shape for array in found] != [array.shape for array in outputs]:
-            raise DataError("the outputs are not of the shapes that the program has")
+        if len(found) != len(outputs):
+            raise DataError(f"the program has {len(found)} outputs, not {len(outputs)}")
         for output, array in zip(outputs, found, strict=True):
-            output[...] = array
+            if output is not None and output.shape != array.shape:
+                raise DataError("the outputs are not of the shapes that the program has")
+            if output is not None:
+                output[...] = array
 
-    def evaluate(self, batch: list[Array], columns: Array) -> None:
+    def evaluate(self, given: Sequence[Given], columns: Array) -> None:
         """See OpenModel."""
+        batch = _arrays(given)
         values.check_batch(self.model, batch, "the batch", 0)
         found = self.run("eval", batch)
         judges = float("correct" in found)
@@ -110,8 +115,9 @@ class Machine:
         for column, (name, otherwise) in zip(columns, usual.items(), strict=True):
             column[:] = found.get(name, otherwise)
 
-    def estimate_norms(self, batch: Sequence[Array | None], done: int) -> None:
+    def estimate_norms(self, given: Sequence[Given | None], done: int) -> None:
         """See OpenModel."""
+        batch = _arrays(given)
         values.check_batch(self.model, batch, "the batch", 0)
         for name, found in self.run("norms", batch).items():
             param = self._named(name)
@@ -127,6 +133,22 @@ class Machine:
     def set(self, name: str, array: Array) -> None:
         """See OpenModel."""
         self.replace(self._named(name), array)
+
+    def input_place(self, index: int) -> runner.Place:
+        """See OpenModel."""
+        return self._memory.place(self.model.inputs[index].location)
+
+    def output_place(self, index: int) -> runner.Place:
+        """See OpenModel."""
+        place = list(self._script("predict").outputs.values())[index]
+        return self._memory.place(Location(place.space, place.offset))
+
+    def tensor_place(self, name: str) -> runner.Place:
+        """See OpenModel."""
+        tensor = self._named(name)
+        if tensor.location == IN_FILE:
+            raise DataError(f"'{name}' does not lie in memory as it is in files: copy it")
+        return self._memory.place(tensor.location)
 
     def replace(self, tensor: Tensor, array: Array) -> None:
         """Replace a parameter or state, and a parameter's moving average. Raises DataError where constants were derived
@@ -176,6 +198,13 @@ class Machine:
         self._open = False
         self._memory, self._tables = Memory({}), {}
 
+    def _script(self, program: str) -> Script:
+        if not self._open:
+            raise ArtifactError("this session is closed; load the artifact again")
+        if program not in self.scripts:
+            raise DataError(f"this model was compiled without the program '{program}'")
+        return self.scripts[program]
+
     def _compute(self, where: str, step: Step) -> None:
         operands = [self._at(place) for place in step.reads]
         named = f"{where}, {step.node.op} of '{step.node.origin}',"
@@ -214,3 +243,8 @@ class Machine:
             self._tables[tensor.name] = array
         else:
             self.write(tensor, array)
+
+
+def _arrays(batch: Sequence[Given | None]) -> list[Any]:
+    """A batch whose parts are all in this process's memory."""
+    return [None if part is None else np.asarray(part) for part in batch]

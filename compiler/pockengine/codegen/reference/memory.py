@@ -11,6 +11,7 @@ from ...ir import Array, TensorType
 from ...plan.program import Location
 from ...plan.space import Space
 from ..common.storage import loaded, stored
+from ..runner import Place
 
 GARBAGE = 0xA5
 """What memory holds that nothing was written to, so that whoever reads too early is found out."""
@@ -32,6 +33,11 @@ class Memory:
             raise DataError(f"contents of shape {list(np.shape(array))} are given for a tensor of type {type}")
         raw = stored(type, np.asarray(array, type.dtype.numpy))
         self._bytes(location, type)[:] = np.frombuffer(raw, np.uint8)
+
+    def place(self, location: Location) -> Place:
+        """Where a tensor there begins."""
+        block = self._blocks[location.space]
+        return Place(block.ctypes.data + location.offset, None, 0, block)
 
     def _bytes(self, location: Location, type: TensorType) -> Array:
         return self._blocks[location.space][location.offset : location.offset + type.nbytes]

@@ -12,7 +12,7 @@ import pytest
 from pockengine.codegen.cuda.build import device_runtime
 from pockengine.codegen.gpu.launches import calls_of, grids_of
 from pockengine.plan.program import Call, Program, TensorMap
-from pockengine.targets import Gpu, Target, get
+from pockengine.targets import Gpu, Memory, Target, get
 from tests.compiler.codegen.gpu.emulated import emulated_sources
 from tests.compiler.codegen.harness import compile_sources
 
@@ -25,6 +25,11 @@ def here() -> Target:
     """This machine, as if it had a GPU of capability 8.7."""
     assert isinstance(ORIN, Gpu)
     return replace(get("host"), gpu=ORIN, backend="cuda")
+
+
+def beside() -> Target:
+    """This machine, as if it had a GPU with memory of its own."""
+    return replace(here(), accelerators=(Memory("gpu", 8 << 30, 256),))
 
 
 def make_driver(programs: Mapping[str, Program], folder: Path) -> Path:

@@ -16,6 +16,7 @@
 #define MOST_KERNELS 4096
 #define MOST_QUEUED 65536
 #define MOST_STREAMS 2
+#define MOST_ALLOCATED 64
 #define IN_CAPTURE 900
 #define NOT_READY 600
 
@@ -80,6 +81,9 @@ static struct CUgraph_st *recording;
 static CUstream captured[MOST_STREAMS]; /* those that are recorded, the first of which began it */
 static double clock_ms; /* a block takes a 1024th of a millisecond, and nothing else takes time */
 static size_t taken;
+static struct {
+    uintptr_t begin, end;
+} allocated[MOST_ALLOCATED]; /* the GPU's memory */
 static unsigned replays, overlapped;
 static CUstream first;
 
@@ -173,7 +177,14 @@ static void step(CUstream stream) {
     }
 }
 
-static CUresult put(CUstream stream, work one) {
+/* The legacy default stream has two names. */
+static CUstream named(CUstream stream) {
+    static struct CUstream_st legacy;
+    return !stream || stream == CU_STREAM_LEGACY ? &legacy : stream;
+}
+
+static CUresult put(CUstream named_so, work one) {
+    CUstream stream = named(named_so);
     if (place_of(stream) < MOST_STREAMS) {
         return IN_CAPTURE;
     }
@@ -181,7 +192,7 @@ static CUresult put(CUstream stream, work one) {
         abort();
     }
     stream->queue[stream->count++] = one;
-    overlapped += stream != first && first->count && one.bytes;
+    overlapped += first && stream != first && first->count && one.bytes;
     while (is("eager") && stream != first && stream->next < stream->count && may_go_on(&stream->queue[stream->next])) {
         step(stream);
     }
@@ -267,12 +278,30 @@ CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes) {
     }
     memset(memory_there, 0x5A, bytes);
     taken += bytes;
+    unsigned place = 0;
+    while (allocated[place].end) {
+        place++;
+    }
+    allocated[place].begin = (uintptr_t)memory_there;
+    allocated[place].end = (uintptr_t)memory_there + bytes;
     *at = (CUdeviceptr)(uintptr_t)memory_there;
     return CUDA_SUCCESS;
 }
 CUresult cuMemFree_v2(CUdeviceptr at) {
+    for (unsigned place = 0; place < MOST_ALLOCATED; place++) {
+        allocated[place].end = allocated[place].begin == at ? 0 : allocated[place].end;
+    }
     free((void *)(uintptr_t)at);
     return CUDA_SUCCESS;
+}
+CUresult cuPointerGetAttribute(void *value, int what, CUdeviceptr at) {
+    for (unsigned place = 0; place < MOST_ALLOCATED; place++) {
+        if (at >= allocated[place].begin && at < allocated[place].end) {
+            *(int *)value = what == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? CU_MEMORYTYPE_DEVICE : is("elsewhere");
+            return CUDA_SUCCESS;
+        }
+    }
+    return 1;
 }
 CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
     (void)flags;
@@ -286,13 +315,21 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *there, void *at, unsigned fla
     *there = (CUdeviceptr)(uintptr_t)at;
     return CUDA_SUCCESS;
 }
+/* Bytes that went to the GPU, or came from it, outside of graphs. */
+static size_t moved[2];
+size_t fake_moved(int from_gpu);
+size_t fake_moved(int from_gpu) {
+    return moved[from_gpu];
+}
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+    moved[0] += bytes;
     if (place_of(stream) < MOST_STREAMS) {
         return note((launch){.to = (void *)(uintptr_t)to, .from = from, .bytes = bytes, .stream = place_of(stream)});
     }
     return put(stream, (work){.to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    moved[1] += bytes;
     return put(stream, (work){.to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -416,7 +453,8 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
     free(stream);
     return CUDA_SUCCESS;
 }
-CUresult cuStreamSynchronize(CUstream stream) {
+CUresult cuStreamSynchronize(CUstream named_so) {
+    CUstream stream = named(named_so);
     if (place_of(stream) < MOST_STREAMS) {
         return IN_CAPTURE;
     }
@@ -447,7 +485,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
         event->point = recording->count + 1;
         return note((launch){.stream = place_of(stream)});
     }
-    event->stream = stream;
+    event->stream = named(stream);
     event->recorded++;
     return put(stream, (work){.happens = event});
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -24,8 +23,8 @@ from pockengine.ir import DType, Graph, TensorType
 from pockengine.passes import offload
 from pockengine.plan.space import IN_MEMORY, Space
 from pockengine.recipe import Recipe
-from pockengine.targets import Memory, Target, get
-from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
+from pockengine.targets import get
+from tests.compiler.codegen.cuda.driver import beside, here, make_driver, needs_compiler
 from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.models import zoo
 from tests.compiler.models.agreement import Agreement, compared
@@ -46,11 +45,6 @@ RECIPES = {
         optimizer=OPTIMIZERS["adamw"], update=zoo.UPDATES["bert"]["channels"], batch=zoo.BATCH, offload=BOTH
     ),
 }
-
-
-def beside() -> Target:
-    """This machine, as if it had a GPU with memory of its own."""
-    return replace(here(), accelerators=(Memory("gpu", 8 << 30, 256),))
 
 
 @pytest.mark.parametrize("offloaded, streams", some(product(RECIPES, ("late", "eager")), 3))

@@ -35,6 +35,12 @@ enum {
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_STREAM_CAPTURE_MODE_RELAXED 2
 
+/* What the driver says of a pointer. */
+enum { CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9, CU_MEMORYTYPE_DEVICE = 2 };
+
+/* The stream that CUDA's libraries use unless told another one. */
+#define CU_STREAM_LEGACY ((CUstream)(uintptr_t)1)
+
 /* How an engine of the GPU's copies boxes of a tensor: the driver's own form. */
 typedef struct {
     _Alignas(64) uint64_t opaque[16];
@@ -55,6 +61,7 @@ enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };
     X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice)) \
     X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice)) \
     X(cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext)) \
+    X(cuPointerGetAttribute, "cuPointerGetAttribute", (void *, int, CUdeviceptr)) \
     X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t *, size_t *)) \
     X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t)) \
     X(cuMemFree, "cuMemFree_v2", (CUdeviceptr)) \

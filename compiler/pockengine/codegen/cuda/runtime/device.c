@@ -115,11 +115,16 @@ int pock_device_end(pock_device *device, pock_error *error) {
     return pock_gpu_report(device, error);
 }
 
-CUdeviceptr pock_gpu_place(const pock_device *device, const char *at) {
+int pock_gpu_space(const pock_device *device, const char *at) {
     int space = 0;
     while (space + 1 < POCK_SPACES && !(at >= device->space[space] && at < device->space[space] + device->bytes[space])) {
         space++;
     }
+    return space;
+}
+
+CUdeviceptr pock_gpu_place(const pock_device *device, const char *at) {
+    int space = pock_gpu_space(device, at);
     return device->base[space] + (CUdeviceptr)(at - device->space[space]);
 }
 

@@ -47,6 +47,16 @@ typedef struct {
     pock_aside aside; /* `copied` to the place; `reached` when they are taken from it */
 } pock_inputs;
 
+/* What others do with the GPU's memory. `inputs` has, for each of the model's, where the next run takes it on the GPU; 0: from the
+ * processor. */
+typedef struct {
+    CUdeviceptr *inputs;
+    int any;        /* of them is not 0 */
+    int shared;     /* others may read places in the blocks, or write what is given */
+    int keeps;      /* the next run's outputs stay */
+    CUevent queued; /* what others have queued before a run; NULL: never asked */
+} pock_others;
+
 struct pock_device {
     void *library;
     pock_cuda cu;
@@ -70,6 +80,7 @@ struct pock_device {
     pock_watch watch;
     pock_cublaslt lt;
     cublasLtHandle_t products; /* NULL: kernels make all of them */
+    pock_others others;
     int observed, capturing;
     CUresult failure; /* the first of a run */
     const char *failed;
@@ -94,7 +105,8 @@ int pock_gpu_watch(pock_device *device, uint32_t calls);
 void pock_gpu_mark(pock_device *device, int after);
 void pock_gpu_unwatch(pock_device *device);
 
-/* Where an operand lies, as the GPU sees it. */
+/* The block in which the processor has the place `at`, and that place as the GPU sees it. */
+int pock_gpu_space(const pock_device *device, const char *at);
 CUdeviceptr pock_gpu_place(const pock_device *device, const char *at);
 
 /* Finds the library of products, if the program has some that it may make; without it nothing is wrong. */
@@ -122,11 +134,18 @@ void pock_gpu_reach(pock_device *device);
 int pock_gpu_begin_copy(pock_device *device);
 void pock_gpu_end_copy(pock_device *device);
 
-/* Queues the copy of the next run's inputs; whichever way they are there already. */
+/* Queues the copy of the next run's inputs but those that others gave; whichever way they are there already. */
 void pock_gpu_send_inputs(pock_device *device);
 
-/* Queues copies: blocks that the processor filled, results, and what programs change. Nothing where memory is shared. */
+/* Queues a wait for what others have queued so far, if they use this GPU's memory; and the copies of inputs that they gave. */
+void pock_gpu_follow(pock_device *device);
+void pock_gpu_take_given(pock_device *device);
+void pock_gpu_close_others(pock_device *device);
+
+/* Queues copies: blocks that the processor filled, results, and what programs change. Nothing where memory is shared; results stay
+ * where they are to be kept. */
 void pock_gpu_send(pock_device *device);
+void pock_gpu_send_changed(pock_device *device);
 void pock_gpu_receive(pock_device *device, const pock_program *program);
 
 #endif

@@ -32,6 +32,30 @@ void pock_gpu_close_inputs(pock_device *device) {
     *inputs = (pock_inputs){0};
 }
 
+/* The next input from byte `at` of the block on that others gave, or NULL. */
+static const pock_tensor *next_given(const pock_device *device, size_t at) {
+    const pock_tensor *found = NULL;
+    for (uint32_t i = 0; i < device->model->input_count && device->others.any; i++) {
+        const pock_tensor *input = &device->model->inputs[i];
+        int nearer = input->ref.offset >= at && (!found || input->ref.offset < found->ref.offset);
+        found = device->others.inputs[i] && nearer ? input : found;
+    }
+    return found;
+}
+
+/* Queues copies of what lies between inputs that others gave: of the whole block, where they gave none. */
+static void send_rest(pock_device *device) {
+    for (size_t at = 0; at < size(device);) {
+        const pock_tensor *given = next_given(device, at);
+        size_t end = given ? (size_t)given->ref.offset : size(device);
+        if (end > at) {
+            pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(device->base[POCK_INPUT] + at, device->space[POCK_INPUT] + at,
+                                                               end - at, device->stream), COPYING);
+        }
+        at = given ? end + (size_t)given->nbytes : end;
+    }
+}
+
 void pock_gpu_send_inputs(pock_device *device) {
     pock_inputs *inputs = &device->inputs;
     CUdeviceptr to = device->base[POCK_INPUT];
@@ -39,8 +63,7 @@ void pock_gpu_send_inputs(pock_device *device) {
         return;
     }
     if (!inputs->ahead) {
-        pock_gpu_note(device, device->cu.cuMemcpyHtoDAsync(to, device->space[POCK_INPUT], size(device), device->stream),
-                      COPYING);
+        send_rest(device);
         return;
     }
     inputs->ahead = 0;

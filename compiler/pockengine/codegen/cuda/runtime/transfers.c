@@ -85,6 +85,7 @@ int pock_gpu_take_memory(pock_device *device, pock_error *error) {
 void pock_gpu_give_memory(pock_device *device) {
     pock_gpu_close_aside(device, &device->copies);
     pock_gpu_close_inputs(device);
+    pock_gpu_close_others(device);
     for (int space = 0; space < POCK_SPACES; space++) {
         if (device->registered[space]) {
             device->cu.cuMemHostUnregister(device->space[space]);
@@ -114,10 +115,15 @@ static void from_gpu(pock_device *device, const pock_tensor *tensor) {
 }
 
 void pock_gpu_send(pock_device *device) {
-    if (device->shares) {
-        return;
+    pock_gpu_follow(device);
+    if (!device->shares) {
+        pock_gpu_send_inputs(device);
+        pock_gpu_send_changed(device);
     }
-    pock_gpu_send_inputs(device);
+    pock_gpu_take_given(device);
+}
+
+void pock_gpu_send_changed(pock_device *device) {
     if (device->newer_here) {
         to_gpu(device, POCK_PARAM);
         to_gpu(device, POCK_STATE);
@@ -127,9 +133,10 @@ void pock_gpu_send(pock_device *device) {
 }
 
 void pock_gpu_receive(pock_device *device, const pock_program *program) {
-    for (uint32_t i = 0; i < program->output_count && !device->shares; i++) {
+    for (uint32_t i = 0; i < program->output_count && !device->shares && !device->others.keeps; i++) {
         from_gpu(device, &program->outputs[i]);
     }
+    device->others.keeps = 0;
     device->newer_there = 1;
 }
 

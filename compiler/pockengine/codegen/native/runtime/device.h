@@ -1,10 +1,11 @@
 /* The machine on which kernels run. It is this processor, unless a backend links a file of its own in the place of
- * device.c: the table's kernels then only hand work to that machine. inputs.c (turn, ahead, forget) and events.c (call_ms) may
- * have others in their place, too. */
+ * device.c: the table's kernels then only hand work to that machine. inputs.c (turn, ahead, forget), events.c (call_ms) and
+ * places.c (place, has, bring, give, keep) may have others in their place, too. */
 #ifndef POCK_DEVICE_H
 #define POCK_DEVICE_H
 
 #include "error.h"
+#include "model.h"
 #include "pock.h"
 
 typedef struct pock_device pock_device;
@@ -36,5 +37,19 @@ double pock_device_call_ms(const pock_device *device, uint32_t call);
  * those, or constants, which the next program must see. */
 int pock_device_fetch(pock_device *device, pock_error *error);
 void pock_device_changed(pock_device *device);
+
+/* Where what has its place at `at` in this processor's blocks lies, with what this processor changed; from then on others may use
+ * it there. */
+int pock_device_place(pock_device *device, char *at, pock_place *place, pock_error *error);
+
+/* Whether an input's `data` is in the device's memory instead of this processor's. Fails if it is in that of another device. */
+int pock_device_has(pock_device *device, const pock_tensor *input, const void *data, int *has, pock_error *error);
+
+/* Of what the device has: copies it to the input's place in this processor's block; or lets the next run take it. */
+int pock_device_bring(pock_device *device, const pock_tensor *input, const void *data, pock_error *error);
+void pock_device_give(pock_device *device, const pock_tensor *input, const void *data);
+
+/* The next run's outputs stay at the device. */
+void pock_device_keep(pock_device *device);
 
 #endif

@@ -50,7 +50,24 @@ static const char *batch_at(const pock_tensor *input, const void *const *batch, 
     return batch[i] ? (const char *)batch[i] + index * input->nbytes : NULL;
 }
 
-/* Checks the values of all micro-batches before the first runs: kernels index memory with them. */
+/* Whether the processor reads an input's values, wherever they are given: kernels index memory with integers below a limit. */
+static int is_read_here(const pock_tensor *input) {
+    return input->limit || input->target == POCK_SAMPLE_WEIGHT;
+}
+
+/* Where the processor finds values of an input, NULL where it does not read them; those of a device are in the input block, to
+ * which they are brought unless nothing was since. */
+static int find_here(pock_session *session, const pock_tensor *input, const char *data, int bring, const void **found) {
+    int there = 0;
+    int code = pock_device_has(session->machine.device, input, data, &there, &session->error);
+    *found = there ? (is_read_here(input) ? pock_machine_at(&session->machine, input) : NULL) : data;
+    if (!code && there && *found && bring) {
+        code = pock_device_bring(session->machine.device, input, data, &session->error);
+    }
+    return code;
+}
+
+/* Checks the values of all micro-batches before the first runs. */
 static int check_batches(pock_session *session, const void *const *batch, uint32_t batches, int labelled) {
     const pock_model *model = session->machine.model;
     int code = POCK_OK;
@@ -60,8 +77,12 @@ static int check_batches(pock_session *session, const void *const *batch, uint32
         const pock_tensor *input = &model->inputs[i];
         const char *data = batch_at(input, batch, i, index);
         size_t count = (size_t)input->nbytes / pock_dtype_bytes(input->dtype);
+        const void *found = NULL;
         if ((labelled || !input->target) && (data || input->target != POCK_SAMPLE_WEIGHT)) {
-            code = pock_check_values(input, data, count, count / model->batch, "the batch", (uint64_t)index * model->batch,
+            code = find_here(session, input, data, 1, &found);
+        }
+        if (!code && found) {
+            code = pock_check_values(input, found, count, count / model->batch, "the batch", (uint64_t)index * model->batch,
                                      &session->error);
         }
     }
@@ -74,22 +95,36 @@ static void fill_with_ones(float *weights, uint32_t batch) {
     }
 }
 
-/* Copies a micro-batch that has been checked to the input block. */
-static void take_batch(pock_session *session, const void *const *batch, uint32_t index, int labelled) {
+/* Takes a micro-batch that has been checked: copies it to the input block, or has the device take it from where it is. */
+static int take_batch(pock_session *session, const void *const *batch, uint32_t index, int labelled) {
     const pock_model *model = session->machine.model;
-    for (uint32_t i = 0; i < model->input_count; i++) {
+    int code = POCK_OK;
+    for (uint32_t i = 0; i < model->input_count && !code; i++) {
         const pock_tensor *input = &model->inputs[i];
         void *block = pock_machine_at(&session->machine, input);
         const char *data = batch_at(input, batch, i, index);
+        const void *found = NULL;
         if (input->target && !labelled) {
             continue;
         }
-        if (data) {
-            memcpy(block, data, (size_t)input->nbytes);
-        } else {
+        if (!data) {
             fill_with_ones(block, model->batch);
+            continue;
+        }
+        code = find_here(session, input, data, pock_micro_batches(model) > 1, &found);
+        if (!code && !found) {
+            pock_device_give(session->machine.device, input, data);
+        } else if (!code && found != block) {
+            memcpy(block, found, (size_t)input->nbytes);
         }
     }
+    return code;
+}
+
+/* The same of a batch that is the only one of its run, and has not been checked. */
+static int take_checked(pock_session *session, const void *const *batch, int labelled) {
+    int code = check_batches(session, batch, 1, labelled);
+    return code ? code : take_batch(session, batch, 0, labelled);
 }
 
 static int lacks(pock_session *session, const char *what) {
@@ -112,8 +147,8 @@ int pock_step(pock_session *session, const void *const *batch, float *loss) {
     int code = check_batches(session, batch, count, 1);
     for (uint32_t index = 0; index < count && !code; index++) {
         const pock_program *program = index + 1 < count ? model->accumulate : model->train;
-        take_batch(session, batch, index, 1);
-        code = pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
+        code = take_batch(session, batch, index, 1);
+        code = code ? code : pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
         float part = NAN;
         copy_output(session, pock_program_output(program, "loss"), &part);
         sum += (double)part;
@@ -129,12 +164,14 @@ int pock_predict(pock_session *session, const void *const *batch, void *const *o
     if (!program) {
         return lacks(session, "predictions");
     }
-    int code = check_batches(session, batch, 1, 0);
-    if (code) {
-        return code;
+    int code = take_checked(session, batch, 0), wanted = 0;
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        wanted |= outputs[i] != NULL;
     }
-    take_batch(session, batch, 0, 0);
-    code = pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
+    if (!code && !wanted) {
+        pock_device_keep(session->machine.device);
+    }
+    code = code ? code : pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
     for (uint32_t i = 0; i < program->output_count && !code; i++) {
         copy_output(session, &program->outputs[i], outputs[i]);
     }
@@ -156,12 +193,8 @@ int pock_eval(pock_session *session, const void *const *batch, float *sample_los
     if (!program) {
         return lacks(session, "an evaluation");
     }
-    int code = check_batches(session, batch, 1, 1);
-    if (code) {
-        return code;
-    }
-    take_batch(session, batch, 0, 1);
-    code = pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
+    int code = take_checked(session, batch, 1);
+    code = code ? code : pock_machine_run(&session->machine, program, NULL, NULL, &session->error);
     if (code) {
         return code;
     }
@@ -177,16 +210,12 @@ int pock_estimate_norms(pock_session *session, const void *const *batch, uint64_
     if (!session->machine.model->norms) {
         return lacks(session, "norm_batches");
     }
-    int code = check_batches(session, batch, 1, 0);
-    if (code) {
-        return code;
-    }
-    take_batch(session, batch, 0, 0);
-    return pock_norms_take(&session->machine, done, &session->error);
+    int code = take_checked(session, batch, 0);
+    return code ? code : pock_norms_take(&session->machine, done, &session->error);
 }
 
-/* The parameter or state called `name`, of exactly `bytes`. */
-static int find_tensor(pock_session *session, const char *name, size_t bytes, const pock_tensor **found) {
+/* The parameter or state called `name`. */
+static int find_named(pock_session *session, const char *name, const pock_tensor **found) {
     const pock_model *model = session->machine.model;
     *found = NULL;
     for (uint32_t i = 0; i < model->param_count + model->state_count && !*found; i++) {
@@ -197,11 +226,17 @@ static int find_tensor(pock_session *session, const char *name, size_t bytes, co
         return pock_fail(&session->error, POCK_USAGE, "the model has no tensor '%s'%s", name,
                          pock_nearest(name, pock_tensor_at, model->params, model->param_count).text);
     }
-    if ((*found)->nbytes != bytes) {
-        return pock_fail(&session->error, POCK_USAGE, "'%s' has %llu bytes, not %zu", name,
+    return POCK_OK;
+}
+
+/* The same of exactly `bytes`. */
+static int find_tensor(pock_session *session, const char *name, size_t bytes, const pock_tensor **found) {
+    int code = find_named(session, name, found);
+    if (!code && (*found)->nbytes != bytes) {
+        code = pock_fail(&session->error, POCK_USAGE, "'%s' has %llu bytes, not %zu", name,
                          (unsigned long long)(*found)->nbytes, bytes);
     }
-    return POCK_OK;
+    return code;
 }
 
 int pock_get_tensor(pock_session *session, const char *name, void *data, size_t bytes) {
@@ -237,6 +272,40 @@ int pock_set_tensor(pock_session *session, const char *name, const void *data, s
     }
     pock_machine_changed(&session->machine);
     return code;
+}
+
+static int place_of(pock_session *session, const pock_tensor *tensor, pock_place *place) {
+    return pock_device_place(session->machine.device, pock_machine_at(&session->machine, tensor), place, &session->error);
+}
+
+int pock_input_place(pock_session *session, uint32_t input, pock_place *place) {
+    const pock_model *model = session->machine.model;
+    if (input >= model->input_count) {
+        return pock_fail(&session->error, POCK_USAGE, "the model has %u inputs, none of number %u", model->input_count, input);
+    }
+    return place_of(session, &model->inputs[input], place);
+}
+
+int pock_output_place(pock_session *session, uint32_t output, pock_place *place) {
+    const pock_program *program = session->machine.model->predict;
+    if (!program) {
+        return lacks(session, "predictions");
+    }
+    if (output >= program->output_count) {
+        return pock_fail(&session->error, POCK_USAGE, "the model has %u outputs, none of number %u", program->output_count,
+                         output);
+    }
+    return place_of(session, &program->outputs[output], place);
+}
+
+int pock_tensor_place(pock_session *session, const char *name, pock_place *place) {
+    const pock_tensor *tensor = NULL;
+    int code = find_named(session, name, &tensor);
+    if (!code && (tensor->packing || pock_stays_in_file(tensor))) {
+        return pock_fail(&session->error, POCK_USAGE, "'%s' does not lie in memory as it is in files: copy it (pock_get_tensor)",
+                         name);
+    }
+    return code ? code : place_of(session, tensor, place);
 }
 
 int pock_save(pock_session *session, const char *path) {

@@ -17,6 +17,13 @@ extern "C" {
 
 typedef struct pock_session pock_session;
 
+/* Where something of a session lies, for others that read or write it there: NULL where the processor, or a GPU, does not. `gpu` is
+ * the number of the GPU, as CUDA counts them in this process. It is the same until the session is closed. */
+typedef struct {
+    void *on_processor, *on_gpu;
+    int gpu;
+} pock_place;
+
 /* One JSON object: target, inputs, outputs, tensors, memory. Valid as long as the library is loaded; NULL without memory. */
 POCK_API const char *pock_info(void);
 
@@ -26,10 +33,15 @@ POCK_API int pock_open(pock_session **session, const char *params_path, const ch
 
 /* One whole training step. `batch` has one pointer per input, in order; a model that accumulates gradients takes all of a
  * step's micro-batches, one after the other. The pointer of `sample_weight` may be NULL: every sample then counts 1. `*loss`
- * (of micro-batches: their mean) may be NaN: see whether it is. */
+ * (of micro-batches: their mean) may be NaN: see whether it is.
+ *
+ * A pointer of any batch may be that of the input's own place (pock_input_place): nothing is copied then. On a GPU of NVIDIA's it may
+ * be in that GPU's memory: numbers go from there to the input's place; whole numbers that are checked, and weights of samples, are
+ * read by the processor as well. What is queued in the GPU's legacy default stream is waited for. */
 POCK_API int pock_step(pock_session *session, const void *const *batch, float *loss);
 
-/* The model's outputs, copied to one pointer per output (NULL: not wanted). Pointers of targets in `batch` are not read. */
+/* The model's outputs, copied to one pointer per output (NULL: not wanted). Pointers of targets in `batch` are not read. If none
+ * is wanted, outputs are only where they are made: pock_output_place. */
 POCK_API int pock_predict(pock_session *session, const void *const *batch, void *const *outputs);
 
 /* Four numbers of each sample of a batch: its mean loss and what that counts (the number of positions, or the sum of their
@@ -45,6 +57,15 @@ POCK_API int pock_estimate_norms(pock_session *session, const void *const *batch
 /* Copies a parameter or optimizer state by name; `bytes` must be its size. */
 POCK_API int pock_get_tensor(pock_session *session, const char *name, void *data, size_t bytes);
 POCK_API int pock_set_tensor(pock_session *session, const char *name, const void *data, size_t bytes);
+
+/* Where an input is read from, and an output of pock_predict is made, by their numbers in pock_info(); an output is there until the
+ * next call. */
+POCK_API int pock_input_place(pock_session *session, uint32_t input, pock_place *place);
+POCK_API int pock_output_place(pock_session *session, uint32_t output, pock_place *place);
+
+/* Where a parameter or optimizer state lies: only to be read there, and asked for again after pock_set_tensor and pock_load. Those
+ * that do not lie in memory as they are in files have no such place. */
+POCK_API int pock_tensor_place(pock_session *session, const char *name, pock_place *place);
 
 /* Weights as safetensors: all written, or those in the file replaced. */
 POCK_API int pock_save(pock_session *session, const char *path);

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pockengine.check.speed import clock_of, step_cycles
+from pockengine.check.speed import clock_of
 from pockengine.codegen.gpu.launches import calls_of
-from pockengine.compile import Planned, predicted_peak_bytes
+from pockengine.compile import Planned, predicted_peak_bytes, step_cycles
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ class Roofline:
             len(calls),
             sum(call.flops for call in calls),
             sum(call.bytes for call in calls),
-            step_cycles(planned) / clock_of(planned.target, planned.backend),
+            step_cycles(planned).step / clock_of(planned.target, planned.backend),
             predicted_peak_bytes(planned),
         )

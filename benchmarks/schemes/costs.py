@@ -8,8 +8,7 @@ from functools import cached_property
 
 from benchmarks.tasks.models import BATCH, Model
 from pockengine import Recipe
-from pockengine.check.speed import step_cycles
-from pockengine.compile import Planned, Request, Scope, plan_programs, space_bytes
+from pockengine.compile import Planned, Request, Scope, plan_programs, space_bytes, step_cycles
 from pockengine.plan.budget import RESERVE
 from pockengine.search.costs.exact import NOT_COUNTED
 from pockengine.targets import get
@@ -54,7 +53,7 @@ class Costs:
 
     def _planned(self, recipe: Recipe) -> Cost:
         planned = self._plan(recipe)
-        return Cost(sum(space_bytes(planned).values()), step_cycles(planned))
+        return Cost(sum(space_bytes(planned).values()), step_cycles(planned).step)
 
     def _plan(self, recipe: Recipe) -> Planned:
         graph = self.model.graph(batch=recipe.batch or BATCH)

@@ -18,6 +18,7 @@ from ..compile import (
     plan_reduced,
     predicted_peak_bytes,
     reduced,
+    step_cycles,
     summary,
 )
 from ..errors import MemoryBudgetError, RecipeError, TargetError, UnsupportedOperatorError
@@ -26,7 +27,7 @@ from ..recipe import Recipe
 from ..targets import USUAL_BACKEND, Memory, Target
 from ..targets import all as all_targets
 from .forked import in_fork
-from .speed import clock_of, step_cycles
+from .speed import clock_of
 
 GIVEN = "recipe"
 """What the user's own recipe is called beside `full`, `head` and `bias`."""
@@ -122,7 +123,7 @@ def _planned(request: Request) -> Estimate:
     figures = summary(planned, kernels=len({call.kernel.symbol for call in calls}))
     peak, target = figures["predicted_peak_bytes"], planned.target
     fit = Fit(target.name, peak, target.ram_bytes, planned.backend.memory(target))
-    step_ms = step_cycles(planned) / clock_of(target, planned.backend) * 1e3
+    step_ms = step_cycles(planned).step / clock_of(target, planned.backend) * 1e3
     return Estimate(fit, planned.threads, step_ms, figures, _saved(planned), tuple(_fits(programs, planned, peak)))
 
 

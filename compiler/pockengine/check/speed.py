@@ -1,4 +1,4 @@
-"""From the cycles that a backend expects of a step to milliseconds."""
+"""Cycles a second of devices: from the cycles that a backend expects of a step to milliseconds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from statistics import median
 
 from ..codegen import backends
 from ..codegen.backend import Backend
-from ..compile import Planned
-from ..plan.space import Space
 from ..targets import Target
 
 CLOCKS = {
@@ -37,34 +35,6 @@ def clock_of(target: Target, backend: Backend | None = None) -> float:
     if target.name == "host":
         return _own_clock() or USUAL
     return CLOCKS.get(target.name, USUAL)
-
-
-def step_cycles(planned: Planned) -> float:
-    """About how long a planned training step takes, in cycles of the target: with all of its micro-batches. Where
-    only `train` is planned, each counts like the last one, which updates too."""
-    last = _cycles(planned, "train")
-    others = _cycles(planned, "accumulate") if "accumulate" in planned.programs else last
-    return last + (planned.recipe.accumulate - 1) * others
-
-
-def _cycles(planned: Planned, program: str) -> float:
-    """Copies from the host's memory go on beside all else; state that lies there is read and written in its turn."""
-    backend, target, threads = planned.backend, planned.target, planned.threads
-    computing, copying = 0.0, 0.0
-    for step in planned.programs[program].steps:
-        cycles = backend.cost(step.lowered, target, threads)
-        computing, copying = (computing, copying + cycles) if step.lowered.from_host else (computing + cycles, copying)
-    return max(computing + _state_cycles(planned, program), copying)
-
-
-def _state_cycles(planned: Planned, program: str) -> float:
-    """What the link to the host's memory takes for state that is there; it goes both ways at once."""
-    if planned.target.gpu is None or not planned.spaces.sizes[Space.HOST]:
-        return 0.0
-    places = planned.spaces.places
-    changed = [value for value in planned.programs[program].graph.updates if (Space.STATE, value.name) in places]
-    there = [value for value in changed if places[Space.STATE, value.name].space is Space.HOST]
-    return sum(value.type.nbytes for value in there) / planned.target.gpu.link_bytes_per_cycle
 
 
 def _own_clock() -> float | None:

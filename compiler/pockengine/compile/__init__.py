@@ -27,7 +27,7 @@ from .build import describe, predicted_peak_bytes, space_bytes
 from .inference import Inference, plan_inference
 from .kept import Kept
 from .pack import pack, summary
-from .planned import Planned
+from .planned import Cycles, Planned, step_cycles
 from .reduced import Reduced, elsewhere
 from .request import Request, Scope
 from .shown import show_plan
@@ -36,6 +36,7 @@ from .stages import STAGES, plan_programs, plan_reduced, plan_within, reduced
 __all__ = [
     "RUNTIME_BYTES",
     "STAGES",
+    "Cycles",
     "Inference",
     "Kept",
     "Measuring",
@@ -53,6 +54,7 @@ __all__ = [
     "predicted_peak_bytes",
     "reduced",
     "space_bytes",
+    "step_cycles",
     "summary",
     "tune_planned",
     "uncollected",

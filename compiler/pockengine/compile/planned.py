@@ -15,11 +15,29 @@ from ..plan.clipping import waiting_bytes
 from ..plan.packed_weights import place_packed
 from ..plan.program import Packing, Program
 from ..plan.shared_spaces import Spaces
+from ..plan.space import Space
 from ..recipe import Recipe, Scheme, batch_of
 from ..targets import Target
 from .ranges import IntegerRange, integer_ranges
 from .reduced import Counts
 from .shaped import Shaped
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """About how long a training step takes, in cycles of the target.
+
+    step       all of it
+    computing  the same if nothing waited for the host's memory"""
+
+    step: float
+    computing: float
+
+    def __add__(self, other: Cycles) -> Cycles:
+        return Cycles(self.step + other.step, self.computing + other.computing)
+
+    def __mul__(self, times: int) -> Cycles:
+        return Cycles(self.step * times, self.computing * times)
 
 
 @dataclass(frozen=True)
@@ -105,3 +123,31 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
         streamed=graphs.streamed,
         decoder=graphs.decoder,
     )
+
+
+def step_cycles(planned: Planned) -> Cycles:
+    """About how long a planned training step takes, with all of its micro-batches. Where only `train` is planned, each
+    counts like the last one, which updates too."""
+    last = _cycles(planned, "train")
+    others = _cycles(planned, "accumulate") if "accumulate" in planned.programs else last
+    return last + others * (planned.recipe.accumulate - 1)
+
+
+def _cycles(planned: Planned, program: str) -> Cycles:
+    """Copies from the host's memory go on beside all else; state that lies there is read and written in its turn."""
+    backend, target, threads = planned.backend, planned.target, planned.threads
+    computing, copying = 0.0, 0.0
+    for step in planned.programs[program].steps:
+        cycles = backend.cost(step.lowered, target, threads)
+        computing, copying = (computing, copying + cycles) if step.lowered.from_host else (computing + cycles, copying)
+    return Cycles(max(computing + _state_cycles(planned, program), copying), computing)
+
+
+def _state_cycles(planned: Planned, program: str) -> float:
+    """What the link to the host's memory takes for state that is there; it goes both ways at once."""
+    if planned.target.gpu is None or not planned.spaces.sizes[Space.HOST]:
+        return 0.0
+    places = planned.spaces.places
+    changed = [value for value in planned.programs[program].graph.updates if (Space.STATE, value.name) in places]
+    there = [value for value in changed if places[Space.STATE, value.name].space is Space.HOST]
+    return sum(value.type.nbytes for value in there) / planned.target.gpu.link_bytes_per_cycle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from ...check.speed import clock_of, step_cycles
+from ...check.speed import clock_of
 from ...codegen import backends
 from ...codegen.backend import Backend
 from ...compile import (
@@ -16,6 +16,7 @@ from ...compile import (
     plan_within,
     predicted_peak_bytes,
     reduced,
+    step_cycles,
 )
 from ...errors import MemoryBudgetError
 from ...plan.budget import RESERVE
@@ -84,7 +85,7 @@ class ExactCosts:
         return self._last[1]
 
     def _cost(self, planned: Planned) -> Cost:
-        return Cost(predicted_peak_bytes(planned), step_cycles(planned) / self.clock * 1e3)
+        return Cost(predicted_peak_bytes(planned), step_cycles(planned).step / self.clock * 1e3)
 
     def _request(self, choice: Choice) -> Request:
         return request_of(self.space, choice, self.target, self.threads, self._progress, self._backend)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from pockengine.check.speed import clock_of, step_cycles
+from pockengine.check.speed import clock_of
 from pockengine.cli.console import figures
 from pockengine.codegen import backends
-from pockengine.compile import Request, Scope, compile, plan_programs
+from pockengine.compile import Request, Scope, compile, plan_programs, step_cycles
 from pockengine.compile.pack import summary
 from pockengine.compile.planned import Planned
 from pockengine.errors import RecipeError
@@ -164,7 +164,7 @@ def test_the_link_is_part_of_the_expected_time() -> None:
     def seconds(**changes: object) -> float:
         asked = Request(wide(), WIDE.with_(**changes), target, 1, backend=backends.of(target), scope=Scope.TRAINING)
         planned = plan_programs(asked)
-        return step_cycles(planned) / clock_of(target)
+        return step_cycles(planned).step / clock_of(target)
 
     assert target.gpu is not None
     moments = 2 * 4 * 512 * 512 / (target.gpu.link_mb_per_s * 1e6)

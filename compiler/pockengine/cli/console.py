@@ -86,6 +86,8 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
         **_left_out(summary),
         **_quantised(summary),
     }
+    if there and "host_tensors" in summary:
+        rows["offloaded"] = f"{summary['host_tensors']} tensors, about {summary['host_share']:.1%} more time"
     if summary["recomputed_nodes"]:
         flops, share = summary["recomputed_flops"], summary["recomputed_share"]
         rows["computed twice"] = (

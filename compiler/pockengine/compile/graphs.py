@@ -27,7 +27,7 @@ class Graphs:
     programs  name of a program (`train`, `eval`, `predict`, `accumulate`, `norms`, `generate`) -> its graph
     frozen    the parameters that the device never changes
     streamed  the frozen tables that will stay in the weights file
-    offloaded  names of the parameters and states that will lie in the host's memory
+    offloaded  names of the parameters and states that may lie in the host's memory
     decoder   where the recipe asks for it: what generates tokens"""
 
     resolved: Resolved
@@ -71,7 +71,7 @@ def build_graphs(resolved: Resolved) -> Graphs:
         graphs[GENERATE] = decoder.graph
     streamed = embeddings_to_stream(graphs, frozen)
     held = frozen.difference(one.table for one in streamed)
-    return Graphs(resolved, graphs, frozen, streamed, offloaded_of(graphs, held, recipe.offload), decoder)
+    return Graphs(resolved, graphs, frozen, streamed, offloaded_of(graphs, held, recipe.offload.what), decoder)
 
 
 def unchanged(model: Graph, train: Graph) -> frozenset[str]:

@@ -18,7 +18,7 @@ from ..tensors import Tensors
 from ..tune import Tuning
 from .build import CONST_NAME, predicted_peak_bytes, space_bytes
 from .inputs import target_kinds
-from .planned import Planned
+from .planned import Planned, step_cycles
 
 
 def pack(planned: Planned, built: Built, compile_seconds: float, tuning: Tuning) -> Artifact:
@@ -66,6 +66,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "const_bytes": sizes[Space.CONST],
         "input_bytes": sizes[Space.INPUT],
         "host_bytes": sizes[Space.HOST],
+        **_offloaded(planned),
         "runtime_bytes": planned.runtime_bytes,
         "predicted_peak_bytes": predicted_peak_bytes(planned),
         "clip_norm_bytes": planned.clip_norm_bytes,
@@ -83,6 +84,16 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         **_quantised(planned),
         **_generation(planned),
     }
+
+
+def _offloaded(planned: Planned) -> dict[str, Any]:
+    """What lies in the host's memory, and the time that a step waits for it as a part of its own; nothing where nothing
+    does."""
+    there = sum(place.space is Space.HOST for place in planned.spaces.places.values())
+    if not there:
+        return {}
+    cycles = step_cycles(planned)
+    return {"host_tensors": there, "host_share": round(cycles.step / cycles.computing - 1, 4)}
 
 
 def _numbers(planned: Planned) -> int:

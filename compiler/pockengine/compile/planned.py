@@ -93,7 +93,7 @@ def plan(shaped: Shaped, backend: Backend) -> Planned:
     nodes."""
     graphs = shaped.reduced.graphs
     resolved, lowering = graphs.resolved, shaped.planning.lower
-    request, recipe, spaces = resolved.request, resolved.recipe, Spaces(lowering.alignment, graphs.offloaded)
+    request, recipe, spaces = resolved.request, resolved.recipe, Spaces(lowering.alignment, shaped.planning.offloaded)
     programs, packed = place_packed(shaped.programs, shaped.planning, spaces, request.passes.packing, request.dump)
     clip, waiting = recipe.optimizer.clip, 0
     if clip and clip.norm is not None:

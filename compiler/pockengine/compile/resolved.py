@@ -61,7 +61,7 @@ def resolve(request: Request) -> Resolved:
 
 
 def _check_offload(request: Request) -> None:
-    backend, target, asked = request.backend, request.target, request.recipe.offload
+    backend, target, asked = request.backend, request.target, request.recipe.offload.what
     if asked and not backend.limits(target).offloads:
         raise RecipeError(
             f"'offload: {', '.join(asked)}' needs a GPU with memory of its own, beside its host's: the backend "

@@ -28,16 +28,18 @@ class Shaped:
     recomputed: Recomputed = NONE
 
 
-def shape(reduced: Reduced, lowering: Lowering, sparing: bool = False) -> Shaped:
+def shape(
+    reduced: Reduced, lowering: Lowering, sparing: bool = False, offloaded: frozenset[str] | None = None
+) -> Shaped:
     """Run the shaping passes on each program, or those that keep fewer bytes, then those that order what is lowered.
-    Raises UnsupportedOperatorError."""
+    `offloaded` are the names of what lies in the host's memory; None: all that may. Raises UnsupportedOperatorError."""
     graphs, programs = reduced.graphs, dict[str, Graph]()
     request = graphs.resolved.request
     planning = Planning(
         frozen=graphs.frozen,
         claims=request.backend.claims,
         streamed=graphs.streamed,
-        offloaded=graphs.offloaded,
+        offloaded=graphs.offloaded if offloaded is None else offloaded,
         lower=lowering,
     )
     for index, kind in enumerate(reduced.programs):

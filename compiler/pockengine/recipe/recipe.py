@@ -24,12 +24,11 @@ from .losses.binding import bind
 from .losses.kinds import Loss
 from .losses.own import LossGraph
 from .losses.reading import losses_mapping, losses_of
+from .offload import NOTHING, Offload, offload_mapping, offload_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
 
 _BATCH_NORM = ("frozen", "train")
-OFFLOADED = ("frozen", "state")
-"""What may be offloaded: frozen weights, and what the optimizer keeps between steps."""
 
 
 def _optimizer(value: object, where: str) -> Optimizer:
@@ -42,18 +41,6 @@ def _batch(value: object, where: str) -> int | None:
 
 def _memory(value: object, where: str) -> int | None:
     return None if value is None else as_size(value, where)
-
-
-def _offload(value: object, where: str) -> tuple[str, ...]:
-    kinds = (value,) if isinstance(value, str) else value
-    if not isinstance(kinds, (list, tuple)) or not all(isinstance(kind, str) for kind in kinds):
-        raise RecipeError(f"{where} must be {' or '.join(OFFLOADED)}, or a list of them, not {describe(value)}")
-    for kind in kinds:
-        if kind not in OFFLOADED:
-            raise RecipeError(
-                f"{where} has '{kind}', which is none of {', '.join(OFFLOADED)}{nearest(kind, OFFLOADED)}"
-            )
-    return tuple(kind for kind in OFFLOADED if kind in kinds)
 
 
 def _batch_norm(value: object, where: str) -> str:
@@ -141,7 +128,7 @@ class Recipe:
     augment: tuple[Augmentation, ...] = key(augmentations_of, (), always=False)
     generate: bool = key(as_flag, False, always=False)
     memory: int | None = key(_memory, None, always=False)
-    offload: tuple[str, ...] = key(_offload, (), always=False, plain=list)
+    offload: Offload = key(offload_of, NOTHING, always=False, plain=offload_mapping)
 
     def __init__(
         self,

@@ -154,7 +154,7 @@ def test_where_there_is_one_memory_nothing_is_offloaded() -> None:
     ):
         with pytest.raises(RecipeError, match=said):
             EVERYTHING.with_(offload=wrong)
-    assert Recipe(offload=["state", "frozen", "state"]).offload == BOTH
+    assert Recipe(offload=["state", "frozen", "state"]).offload.what == BOTH
     assert Recipe.from_mapping(asked.to_mapping()) == asked
 
 

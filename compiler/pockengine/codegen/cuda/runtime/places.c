@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "model.h"
+
 static const char *const TAKING = "taking tensors of others";
 
 static CUdeviceptr at_gpu(const void *data) {
@@ -34,7 +36,7 @@ static int finish(pock_device *device, pock_error *error) {
     return pock_gpu_report(device, error);
 }
 
-int pock_device_place(pock_device *device, char *at, pock_place *place, pock_error *error) {
+int pock_device_place(pock_device *device, char *at, struct pock_place *place, pock_error *error) {
     int space = pock_gpu_space(device, at);
     void *there = (void *)(uintptr_t)pock_gpu_place(device, at);
     *place = (pock_place){device->shares || space == POCK_HOST ? at : NULL, there, device->id};

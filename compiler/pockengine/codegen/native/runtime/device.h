@@ -5,10 +5,10 @@
 #define POCK_DEVICE_H
 
 #include "error.h"
-#include "model.h"
 #include "pock.h"
 
 typedef struct pock_device pock_device;
+struct pock_place; /* of model.h */
 
 /* Makes a model's blocks the device's, too: `bytes` of each are mapped at `space`. NULL in `*device` where that is not
  * needed. Close also after a failure. */
@@ -40,7 +40,7 @@ void pock_device_changed(pock_device *device);
 
 /* Where what has its place at `at` in this processor's blocks lies, with what this processor changed; from then on others may use
  * it there. */
-int pock_device_place(pock_device *device, char *at, pock_place *place, pock_error *error);
+int pock_device_place(pock_device *device, char *at, struct pock_place *place, pock_error *error);
 
 /* Whether an input's `data` is in the device's memory instead of this processor's. Fails if it is in that of another device. */
 int pock_device_has(pock_device *device, const pock_tensor *input, const void *data, int *has, pock_error *error);

@@ -19,7 +19,7 @@ typedef struct pock_session pock_session;
 
 /* Where something of a session lies, for others that read or write it there: NULL where the processor, or a GPU, does not. `gpu` is
  * the number of the GPU, as CUDA counts them in this process. It is the same until the session is closed. */
-typedef struct {
+typedef struct pock_place {
     void *on_processor, *on_gpu;
     int gpu;
 } pock_place;

@@ -1,7 +1,8 @@
 /* What a program reads and writes is in this processor's memory, for others as well. */
 #include "device.h"
+#include "model.h"
 
-int pock_device_place(pock_device *device, char *at, pock_place *place, pock_error *error) {
+int pock_device_place(pock_device *device, char *at, struct pock_place *place, pock_error *error) {
     (void)device;
     (void)error;
     *place = (pock_place){.on_processor = at};

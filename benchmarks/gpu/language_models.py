@@ -101,6 +101,13 @@ STEPS = {
             target="rtx-4090",
             **_SHORT,
         ),
+        Step(
+            "lora-4090-offload",
+            "LoRA, as many frozen weights offloaded as 23 GiB need",
+            {**_LORA, "offload": "frozen", "memory": "23GiB"},
+            target="rtx-4090",
+            batch=1,
+        ),
         Step("sparse-orin", "sparse", _SPARSE, published="31.2 GB, 0.9 s", **_ORIN),
         Step("sparse-orin-int4", "sparse, the rest in int4", {**_SPARSE, **_INT4}, **_ORIN),
         Step("full-orin", "full, SGD", _FULL, published="43.1 GB, 1.8 s", **_ORIN),

@@ -17,11 +17,12 @@ from pockengine.recipe.fields import as_count, as_flag
 from pockengine.recipe.keys import canonical, key, keys_of, read_keys
 from pockengine.recipe.losses.own import LossGraph
 from pockengine.recipe.losses.reading import LOSSES
+from pockengine.recipe.offload import Offload
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
 _BLOCK = re.compile(r"```.*?```", re.DOTALL)
 SECTIONS = {
-    "## Keys": (Recipe,),
+    "## Keys": (Recipe, Offload),
     "### Loss": tuple(LOSSES.values()),
     "### Losses of your own": (LossGraph,),
     "### Optimizer": (*OPTIMIZERS.values(), Group, Clip),

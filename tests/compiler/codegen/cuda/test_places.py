@@ -244,3 +244,22 @@ def _of_another_gpu(artifact: Artifact) -> None:
 def test_the_library_asks_the_driver_whose_memory_it_is(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE", "elsewhere")
     apart(_of_another_gpu, artifact)
+
+
+def _micro_batches(artifact: Artifact) -> None:
+    with artifact.load() as session, artifact.load() as other:
+        library = Library()
+        for step in range(STEPS):
+            data = batch(step, 2 * BATCH)
+            given = {name: library.tensor(array) for name, array in data.items()}
+            assert session.step(given) == other.step(data)
+        with pytest.raises(DataError, match="'labels' in the batch holds -3 at sample 6"):
+            session.step({**data, "labels": library.tensor(np.array([0, 1, 2, 3, 4, 0, -3, 1]))})
+
+
+def test_each_micro_batch_is_taken_from_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Planned] = []
+    recipe = RECIPE.with_(accumulate=2, offload=[])
+    artifact = compile(network(), recipe, beside(), 1, inspect=lambda found, _: planned.append(found))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(planned[0].programs, tmp_path)))
+    apart(_micro_batches, artifact)

@@ -15,7 +15,7 @@ from pockengine.codegen import backends
 from pockengine.codegen.cuda.architecture import parsed
 from pockengine.codegen.cuda.build import compiled
 from pockengine.codegen.gpu.attention.plain.tiles import SHARED_BYTES
-from pockengine.codegen.gpu.attention.units.shapes import PIECE
+from pockengine.codegen.gpu.attention.registers import PIECE
 from pockengine.codegen.gpu.contraction.matrix import units_of
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.compile import compile

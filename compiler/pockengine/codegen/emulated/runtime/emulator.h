@@ -49,7 +49,7 @@ void pock_copy_run(void *to, const void *from, const void *aligned, size_t bytes
 /* The number of these bits, of 8 or 16. */
 float pock_number_of(uint32_t bits, int format);
 
-/* Matrix units that read shared memory by themselves: the words are those of codegen/gpu/contraction/groups.py. They multiply as
+/* Matrix units that read shared memory by themselves: the words are those of codegen/gpu/hopper/units.py. They multiply as
  * late as they may: when a thread waits for them. A tile that was not made visible, or does not lie as it must, ends the
  * process. */
 char *pock_pool_lines(void);
@@ -67,7 +67,7 @@ void pock_copies_begun(void);
 void pock_copies_wait(int most);
 
 /* Copies of boxes by the GPU's engine, and the barriers that count their bytes. The words are those of
- * codegen/gpu/contraction/specialised.py. From its beginning to the moment when somebody waits for it a copy's place holds
+ * codegen/gpu/hopper/engine.py. From its beginning to the moment when somebody waits for it a copy's place holds
  * nothing sensible. */
 #define POCK_MOST_RANK 5
 typedef struct {

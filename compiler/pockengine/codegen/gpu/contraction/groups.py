@@ -1,24 +1,7 @@
 """Products on the matrix units of NVIDIA's Hopper GPUs, which read both operands from shared memory by themselves.
 
-128 threads (a warpgroup) multiply 64 rows and up to 256 columns together (`wgmma`, PTX ISA 8.7, "Asynchronous
-warpgroup level matrix multiply-accumulate"), while they go on: here they begin to copy later tiles. Both operands lie
-in memory as they are multiplied (rings.py), and 16 bytes of them side by side. Tiles lie in lines of 128 bytes, along k
-or across it, whose pieces of 16 bytes change places from line to line ("128-byte swizzling"): so they are written and
-read from all banks. They are 64 terms deep, of 8-bit floats 128, which lie along k.
-These words of GPU-C are only for languages that have such units:
-
-    POOL_LINES                 POOL from a multiple of 1024 on, which takes up to 1024 bytes more
-    TILE(first, further, on)   description of a tile that begins at `first`: along k, 8 rows of it lie `on` bytes from
-                               the 8 before them; across k, 8 terms do, and 64 columns lie `further` bytes from the 64
-                               before
-    COPIES_SEEN                what was copied by the thread is seen by matrix units
-    WGMMA_BEGIN                the warpgroup's sums are ready
-    WGMMA_BF16_256(s, a, b, ta, tb)
-                               begins to add to its sums `s` (4 of each 16 x 8 piece of its warp's 16 rows) the products
-                               of 64 rows of tile `a` and 256 columns of tile `b`, of 16 terms; `ta`, `tb`: they lie
-                               across k. WGMMA_F16_256, WGMMA_BF16_128, … likewise, WGMMA_E4M3_256 of 32 terms
-    WGMMA_BEGUN                those that the warpgroup has begun since the last time are a group
-    WGMMA_WAIT(n)              until at most n of its groups are on their way"""
+A block goes on while they multiply (hopper/units.py): it begins to copy later tiles. Both operands lie in memory as
+they are multiplied (rings.py), and 16 bytes of them side by side. Tiles are 64 terms deep, of 8-bit floats 128."""
 
 from __future__ import annotations
 
@@ -27,6 +10,7 @@ from dataclasses import dataclass
 
 from ....plan.program import Kernel
 from ....targets import Gpu
+from ..hopper.units import ACROSS, GROUP, GROUP_ROWS, LINE, LINES, PIECE, TERMS_BYTES
 from ..pace import CACHE_BYTES, LATENCY, Pace
 from .matrix import Shape, begin, results
 from .rings import SIDES
@@ -34,14 +18,6 @@ from .straight import E4M3, along_k, is_multiplied_as_stored, numbers_of
 from .streamed import Side
 from .writer import Writer
 
-LINE, LINES, PIECE = 128, 8, 16
-"""Bytes of a line, lines until pieces lie as in the first, and bytes of a piece."""
-ACROSS = 64
-"""Columns of a line that lies across k."""
-TERMS_BYTES = 32
-"""Along k of one instruction."""
-GROUP = 128
-"""Threads that multiply together."""
 SHARED_CYCLE = 128
 """Bytes that a multiprocessor reads of its shared memory in a cycle."""
 
@@ -174,7 +150,7 @@ def multiply(writer: Writer, sides: Iterable[Lined], shape: Shape, compute: str)
     code.line("#pragma unroll")
     with code.block(f"for (int kk = 0; kk < {LINE // TERMS_BYTES}; ++kk)"):
         for side in sides:
-            row = f" + THREAD / {GROUP} * {64 * LINE}" if side.name == SIDES[0] else ""
+            row = f" + THREAD / {GROUP} * {GROUP_ROWS * LINE}" if side.name == SIDES[0] else ""
             on = TERMS_BYTES if side.by_k else TERMS_BYTES // side.itemsize * LINE
             first = f"{side.name}_tile[stage]{row} + kk * {on}"
             further = PIECE if side.by_k else side.deep * LINE

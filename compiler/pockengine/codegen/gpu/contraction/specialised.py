@@ -1,30 +1,9 @@
 """Products on the matrix units of NVIDIA's Hopper GPUs, whose tiles are copied by an engine of the GPU's (TMA).
 
-The threads of a block have one of two roles ("warp specialisation"). One thread of the last warpgroup begins copies of
-boxes; the other warpgroups multiply them, and are never asked to copy. Two barriers of each pair of tiles say that it
-is full and that it is free. A block makes one tile of the result after the other: while the results of one are written,
-those of the operands for the next are on their way. Two blocks that run together ("cluster") may make tiles one below
-the other: each copies half of the right operand's tile to both, so that less comes from the GPU's cache.
-These words of GPU-C are only for languages that have such an engine (PTX ISA 8.7, "cp.async.bulk.tensor", "mbarrier",
-"setmaxnreg", "barrier.cluster"):
-
-    KERNEL_OF(threads)         KERNEL, which is started with so many threads
-    KERNEL_IN_PAIRS(threads)   the same, of which block 2 i and block 2 i + 1 run together
-    TENSOR_MAP(name)           parameter of a kernel: how boxes of an operand are found (`Kernel.maps`)
-    TENSOR_COPY(to, map, full, c...)
-                               begins to copy the box at these coordinates, the innermost first, to lines of 128 bytes,
-                               whose pieces change places as they do in groups.py; zeros beyond the tensor. The barrier
-                               `full` counts its bytes
-    TENSOR_COPY_BOTH(to, map, full, c...)
-                               the same to both blocks of a pair, where barriers at this place count the bytes
-    MBARRIER_INIT(b, count)    the barrier `b`, eight bytes of shared memory, waits for so many arrivals in each phase
-    MBARRIERS_SEEN             barriers that the thread has made ready are seen by the engine
-    MBARRIER_ARRIVE(b)         the thread arrives; MBARRIER_ARRIVE_AT(b, rank): at that of block `rank` of a pair
-    CLUSTER_BARRIER            BARRIER of both blocks of a pair
-    MBARRIER_EXPECT(b, bytes)  the thread arrives, and so many bytes belong to this phase
-    MBARRIER_WAIT(b, parity)   until the phase of this parity is over. The first one has parity 0; the one before it is
-                               over
-    REGISTERS_LESS(n)          each thread of the warpgroup has n registers from here on; REGISTERS_MORE(n) likewise"""
+One warpgroup of a block copies, the others multiply (hopper/engine.py). A block makes one tile of the result after the
+other: while the results of one are written, those of the operands for the next are on their way. Two blocks that run
+together ("cluster") may make tiles one below the other: each copies half of the right operand's tile to both, so that
+less comes from the GPU's cache."""
 
 from __future__ import annotations
 
@@ -36,19 +15,16 @@ from typing import NamedTuple
 from ....plan.program import Grid, Kernel, TensorMap
 from ....targets import Gpu
 from ...common.indexing import collapse, digits
+from ..hopper.engine import COPYING, MOST_RANK, MULTIPLYING, next_stage
+from ..hopper.units import ACROSS, GROUP, LINE, PIECE
 from ..pace import LATENCY, Cut, Pace
 from ..source import kernel_body
-from .groups import ACROSS, GROUP, LINE, PIECE, GroupShape, Lined, declare, multiply, sides_of
+from .groups import GroupShape, Lined, declare, multiply, sides_of
 from .groups import shapes as copied_by_threads
 from .matrix import Shape, place, results, tiles
 from .rings import SIDES
 from .sums import sums
 from .writer import Writer
-
-MOST_RANK = 5
-COPYING, MULTIPLYING = 40, 232
-"""Registers of a thread where there are three warpgroups, one of which copies: as many in all as when the kernel
-starts, 168 each (the most of 384 threads, in multiples of 8)."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +192,7 @@ def _copy_all(
         code.line(f"MBARRIER_EXPECT(&full[stage], {(shape.rows + shape.columns) * LINE});")
         for side, at in zip(sides, places, strict=True):
             _copy(writer, shape, side, at)
-        _next_stage(writer, shape)
+        next_stage(code, shape.stages_kept)
 
 
 def _copy(writer: Writer, shape: RoleShape, side: Lined, at: Sequence[str]) -> None:
@@ -248,7 +224,7 @@ def _multiply_all(writer: Writer, shape: RoleShape, sides: Sequence[Lined], comp
             code.line("WGMMA_WAIT(1);")
             with code.block("if (k0 > first)"):
                 _give_back(writer, shape)
-            _next_stage(writer, shape)
+            next_stage(code, shape.stages_kept)
         code.line("WGMMA_WAIT(0);")
         _give_back(writer, shape)
         if writer.cut.tail is None:
@@ -285,13 +261,6 @@ def _give_back(writer: Writer, shape: RoleShape) -> None:
     code, barrier = writer.code, f"&empty[(stage + {shape.stages_kept - 1}) % {shape.stages_kept}]"
     with code.block(f"if (THREAD % 32 < {shape.together})"):
         code.line(f"MBARRIER_ARRIVE_AT({barrier}, THREAD % 32);" if shape.in_pairs else f"MBARRIER_ARRIVE({barrier});")
-
-
-def _next_stage(writer: Writer, shape: RoleShape) -> None:
-    code = writer.code
-    with code.block(f"if (++stage == {shape.stages_kept})"):
-        code.line("stage = 0;")
-        code.line("parity ^= 1;")
 
 
 def _boxes(writer: Writer, side: Lined, width: int) -> _Boxes | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .....plan.program import Kernel
 from ....common.attention import LEAST
-from .writer import LOG2_E, UnitsWriter
+from ..registers import LOG2_E
+from .writer import UnitsWriter
 
 
 class Forward(UnitsWriter):
@@ -30,7 +31,7 @@ class Forward(UnitsWriter):
                 code.line("total[p][h] = QUAD_SUM(total[p][h]);")
                 code.line("total[p][h] = total[p][h] > 0.5f ? total[p][h] : 0.5f;")
             self.store(0, "sums", "head", (t.heads, t.m, t.width), "1.0f / total[p][h]")
-            self._store_levels()
+            self.store_levels("top[p][h]")
         return self.finish("attention")
 
     def _softmax(self) -> None:
@@ -50,12 +51,3 @@ class Forward(UnitsWriter):
                 code.line("scores[p][j][2 * h + e] = weight;")
             with self.each(x=self.sizes.width // 8, e=2):
                 code.line("sums[p][x][2 * h + e] *= factor;")
-
-    def _store_levels(self) -> None:
-        code, rows = self.code, self.sizes.m
-        levels = self.operands[len(self.node.inputs) + 1][0]
-        with self.each(p=self.shape.pieces, h=2):
-            code.line("const int row = first + row0 + p * 16 + g + h * 8;")
-            with code.block(f"if (t == 0 && row < {rows})"):
-                code.line(f"{levels}[(head * {rows} + row) * 2] = top[p][h];")
-                code.line(f"{levels}[(head * {rows} + row) * 2 + 1] = pock_log(total[p][h]);")

@@ -10,7 +10,8 @@ from .....ir import DType
 from .....plan.program import Kernel
 from ....common.c_dialect import literal
 from ...source import THREADS, kernel_body
-from .writer import LOG2_E, UnitsWriter
+from ..registers import LOG2_E
+from .writer import UnitsWriter
 
 QUAD = 4
 ROWS = THREADS // QUAD

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..registers import PIECE
 from ..sizes import Sizes
 
-PIECE = 16
-"""Rows that matrix units multiply together, and terms of 16 bits."""
-COLUMNS = 8
-"""Of a piece of a result."""
 APART = 16
 """Bytes between two rows of a tile, so that the threads of a warp read from 32 banks."""
 WARPS = 4

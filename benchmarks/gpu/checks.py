@@ -25,6 +25,7 @@ from pockengine.targets import Target, get
 from tests.compiler.codegen.cuda.driver import here
 from tests.compiler.codegen.cuda.library import Gpu, check_all
 from tests.compiler.codegen.gpu import test_attention, test_fp8, test_rings
+from tests.compiler.codegen.gpu.attention import test_group_gradients, test_groups
 from tests.compiler.codegen.harness import Case, sample_case
 from tests.compiler.models.agreement import compared, imported, recipe
 from tests.compiler.passes import test_moves
@@ -54,6 +55,7 @@ def halves(target: Target, some: bool = False) -> list[tuple[Case, Lowered, floa
     for case, choice in test_fp8.every_shape(target)[: 2 if some else None]:
         found.append((case, products.lower(case.node, target, choice), 2e-2))
     attention = test_attention.stored_cases(DType.BF16)
+    attention += [*test_groups.cases(DType.BF16), *test_group_gradients.cases(DType.BF16)]
     found += [(case, lower(case.node, target, 1), 2e-2) for case in attention[: 2 if some else None]]
     for make in test_moves.MAKES[: 1 if some else None]:
         case = test_moves.case_of(make)

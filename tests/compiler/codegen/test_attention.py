@@ -112,7 +112,7 @@ def test_what_has_no_kernel_is_expanded() -> None:
     assert not backend.claims(sample_case("attention", _samples()[0], rng).node), "few scores need no tiles"
 
 
-def _bert(positions: int) -> torch.nn.Module:
+def bert(positions: int) -> torch.nn.Module:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
@@ -133,7 +133,7 @@ def llama(width: int = 32) -> torch.nn.Module:
 
 def test_scores_of_a_long_sequence_are_never_in_memory() -> None:
     length = 1024
-    model = pock.from_torch(_bert(length), (torch.zeros(1, length, dtype=torch.int64),))
+    model = pock.from_torch(bert(length), (torch.zeros(1, length, dtype=torch.int64),))
     recipe = pock.Recipe(loss="cross_entropy", optimizer={"name": "sgd", "lr": 0.1}, batch=1)
     planned = plan_programs(Request(model, recipe, get("host"), 2, scope=Scope.TRAINING))
     assert max(slot.nbytes for slot in planned.programs["train"].plan.slots) < length * length * 4
@@ -142,7 +142,7 @@ def test_scores_of_a_long_sequence_are_never_in_memory() -> None:
 @pytest.mark.parametrize(
     ("module", "loss", "trained"),
     [
-        (_bert(80), "cross_entropy", "bert.encoder.layer.0.attention.*"),
+        (bert(80), "cross_entropy", "bert.encoder.layer.0.attention.*"),
         (llama(), "causal_lm", "model.layers.0.self_attn.*"),
     ],
     ids=["bert", "llama"],

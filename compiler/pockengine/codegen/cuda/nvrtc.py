@@ -18,6 +18,7 @@ from typing import Any
 from ...errors import ToolchainError
 
 PACKAGE = "nvidia-cuda-nvrtc-cu12"
+_WARNING = r"^ptxas (?:warning|info *: \(C\d+\)).*$"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Compiled:
     registers     of a thread
     shared_bytes  of a block
     spill_bytes   that a thread writes because registers do not suffice
-    warnings      of the assembler"""
+    warnings      of the assembler, those among them that it calls information: products that wait for each other"""
 
     image: bytes
     registers: int
@@ -58,9 +59,7 @@ def compile(text: str, options: Sequence[str]) -> Compiled:
         if code:
             first = re.search(r"^.*\b(?:error|fatal)\b.*$", said, re.MULTILINE)
             raise ToolchainError(first[0] if first else said.strip()[-500:] or f"NVRTC ended with {code}")
-        return Compiled(
-            _read(library, "CUBIN", program), *_told(said), tuple(re.findall(r"^ptxas warning.*$", said, re.MULTILINE))
-        )
+        return Compiled(_read(library, "CUBIN", program), *_told(said), tuple(re.findall(_WARNING, said, re.MULTILINE)))
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 

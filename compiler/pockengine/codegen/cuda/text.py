@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ...plan.program import Call
+from ..gpu.hopper.units import WGMMA
 from ..gpu.launches import starters
 from .architecture import Architecture
 
@@ -164,6 +165,7 @@ static __device__ float EXP2(float x)
 
 
 WARPGROUPS = """\
+#define __builtin_fmaxf fmaxf
 #define POOL_LINES (pock_pool + (-(uint32_t)__cvta_generic_to_shared(pock_pool) & 1023))
 static __device__ uint64_t TILE(const void *first, int further, int on)
 {
@@ -224,9 +226,9 @@ static __device__ void MBARRIER_WAIT(uint64_t *b, int parity)
 
 def prelude(text: str) -> str:
     """The words that a kernel's text has."""
-    wanted = sorted(set(re.findall(r"\bWGMMA_([A-Z0-9]+)_(\d+)\b", text)))
+    wanted = sorted(set(re.findall(WGMMA, text)))
     eights = 'MMA(MMA_E4M3, "m16n8k32.row.col.f32.e4m3.e4m3.f32")\n' if "MMA_E4M3(" in text else ""
-    groups = (WARPGROUPS if wanted else "") + "".join(_wgmma(format, int(n)) for format, n in wanted)
+    groups = (WARPGROUPS if wanted else "") + "".join(_wgmma(form, format, int(n)) for form, format, n in wanted)
     engine = ENGINE + "".join(map(_tensor_copy, range(2, 6))) if "TENSOR_COPY" in text else ""
     return PRELUDE + eights + groups + engine
 
@@ -251,21 +253,28 @@ static __device__ void tensor_copy_both(void *to, const tensor_map *map, uint64_
 """
 
 
-def _wgmma(format: str, columns: int) -> str:
+def _wgmma(form: str, format: str, columns: int) -> str:
     """A product of 64 rows and so many columns: of 32 bytes along k, where tiles of 16-bit floats may lie across."""
-    count, type = columns // 2, format.lower()
-    sums, bound = ", ".join(f"%{i}" for i in range(count)), ", ".join(f'"+f"(s[{i}])' for i in range(count))
-    left, right, ta, tb = (f"%{count + i}" for i in range(4))
-    terms, across, given = (32, "", "") if format == "E4M3" else (16, f", {ta}, {tb}", ', "n"(ta), "n"(tb)')
+    count, type, held = columns // 2, format.lower(), form == "HELD_"
+    bound = ", ".join(f'"{"=" if form == "NEW_" else "+"}f"(s[{i}])' for i in range(count))
+    given = [*(f'"r"(a[{i}])' for i in range(4)), '"l"(b)'] if held else ['"l"(a)', '"l"(b)']
+    across = [] if format == "E4M3" else ["tb"] if held else ["ta", "tb"]
+    given += [f'"n"({name})' for name in across]
+    places = [f"%{i}" for i in range(count + len(given))]
+    left = f"{{{', '.join(places[count : count + 4])}}}" if held else places[count]
+    rest = ["0" if form == "NEW_" else "1", "1", "1", *places[len(places) - len(across) :]]
+    operands = f"{{{', '.join(places[:count])}}}, {left}, {places[count + (4 if held else 1)]}, {', '.join(rest)}"
+    name, parameters = f"wgmma_{form.lower()}{type}_{columns}", "tb" if held else "ta, tb"
+    template = ", ".join(f"int {one}" for one in parameters.split(", "))
     return f"""\
-template <int ta, int tb>
-static __device__ __forceinline__ void wgmma_{type}_{columns}(float *s, uint64_t a, uint64_t b)
+template <{template}>
+static __device__ __forceinline__ void {name}(float *s, {"const uint32_t *" if held else "uint64_t "}a, uint64_t b)
 {{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.f32.{type}.{type} "
-                 "{{{sums}}}, {left}, {right}, 1, 1, 1{across};"
-                 : {bound} : "l"(a), "l"(b){given} : "memory");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k{32 if format == "E4M3" else 16}.f32.{type}.{type} "
+                 "{operands};"
+                 : {bound} : {", ".join(given)} : "memory");
 }}
-#define WGMMA_{format}_{columns}(s, a, b, ta, tb) wgmma_{type}_{columns}<ta, tb>(s, a, b)
+#define WGMMA_{form}{format}_{columns}(s, a, b, {parameters}) {name}<{parameters}>(s, a, b)
 """
 
 

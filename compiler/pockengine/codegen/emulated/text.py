@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ...plan.program import Call, Grid, Kernel, TensorMap
+from ..gpu.hopper.units import WGMMA
 from ..gpu.launches import grids_of, lists_of
 
 PRELUDE = """\
@@ -60,15 +61,6 @@ PRELUDE = """\
 #define MBARRIER_WAIT(b, parity) pock_mbarrier_wait(b, parity)
 #define REGISTERS_LESS(n)
 #define REGISTERS_MORE(n)
-#define WGMMA_BF16_256(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 256, POCK_MATRIX_BF16)
-#define WGMMA_BF16_128(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 128, POCK_MATRIX_BF16)
-#define WGMMA_BF16_64(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 64, POCK_MATRIX_BF16)
-#define WGMMA_F16_256(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 256, POCK_MATRIX_F16)
-#define WGMMA_F16_128(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 128, POCK_MATRIX_F16)
-#define WGMMA_F16_64(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 64, POCK_MATRIX_F16)
-#define WGMMA_E4M3_256(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 256, POCK_MATRIX_E4M3)
-#define WGMMA_E4M3_128(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 128, POCK_MATRIX_E4M3)
-#define WGMMA_E4M3_64(s, a, b, ta, tb) pock_group_multiply(s, a, b, ta, tb, 64, POCK_MATRIX_E4M3)
 #define MMA_E4M3(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_E4M3)
 #define MMA_BF16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_BF16)
 #define MMA_F16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_F16)
@@ -86,13 +78,14 @@ def units_of(calls: Iterable[Call], header: str) -> dict[str, str]:
 
 def _unit(kernel: Kernel, header: str, grid: Grid, operands: int) -> str:
     symbol, text = kernel.symbol, kernel.source
+    products = "".join(_wgmma(*one) for one in sorted(set(re.findall(WGMMA, text))))
     waits = re.search(r"\b(BARRIER|QUAD_MAX|QUAD_SUM|WGMMA_WAIT)\b", text) is not None
     cluster = 2 if "KERNEL_IN_PAIRS" in text else int(waits)
     arguments = ", ".join([*(f"arg[{i}]" for i in range(operands)), *(f"&map{i}" for i in range(len(kernel.maps)))])
     maps = "\n".join(f"    const pock_tensor_map map{i} = {_map(one)};" for i, one in enumerate(kernel.maps))
     return f"""\
 {header}
-{PRELUDE}
+{PRELUDE}{products}
 #define {symbol} kernel
 {text}
 #undef {symbol}
@@ -108,6 +101,16 @@ void {symbol}(void *const *arg, int task, int tasks)
     pock_emulate(body, arg, {grid.blocks}, {grid.threads}, {cluster}, {kernel.shared});
 }}
 """
+
+
+def _wgmma(form: str, format: str, columns: str) -> str:
+    """A word that begins products."""
+    held = form == "HELD_"
+    left = ".held = a, .right_across = tb" if held else ".left = a, .left_across = ta, .right_across = tb"
+    said = f"{left}, .columns = {columns}, .format = POCK_MATRIX_{format}, .anew = {int(form == 'NEW_')}"
+    parameters = f"s, a, b, {'tb' if held else 'ta, tb'}"
+    asked = f"(pock_products){{.sums = s, .right = b, {said}}}"
+    return f"#define WGMMA_{form}{format}_{columns}({parameters}) pock_group_multiply(&{asked})\n"
 
 
 def _map(of: TensorMap) -> str:

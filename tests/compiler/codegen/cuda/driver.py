@@ -44,7 +44,7 @@ def driver_of(calls: Sequence[Call], folder: Path) -> Path:
     table += [f"run {symbol};" for symbol in grids]
     table.append("typedef struct { unsigned of[4]; uint64_t extents[5], strides[4]; uint32_t box[5]; } map;")
     table.append("const struct {")
-    table.append("    const char *name; run *run; unsigned blocks, threads, operands, shared, mapped; map maps[2];")
+    table.append("    const char *name; run *run; unsigned blocks, threads, operands, shared, mapped; map maps[4];")
     table.append("} fake_kernels[] = {")
     for symbol, (grid, operands) in grids.items():
         kernel = kernels[symbol]

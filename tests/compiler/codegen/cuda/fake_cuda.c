@@ -31,7 +31,7 @@ typedef struct {
     const char *name;
     void (*run)(void *const *arg, int task, int tasks);
     unsigned blocks, threads, operands, shared, mapped;
-    map maps[2];
+    map maps[4];
 } emulated;
 
 /* Of the program under test: see driver.py. */

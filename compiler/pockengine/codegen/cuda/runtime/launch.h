@@ -27,7 +27,7 @@ void pock_launch(uint32_t number, unsigned blocks, unsigned threads, void *const
 
 /* How the GPU's engine finds boxes of an operand's numbers, which lie `offset` bytes from its beginning on: extents and steps in
  * bytes, the innermost dimension first, whose numbers have `itemsize` bytes and lie side by side. */
-enum { POCK_MOST_RANK = 5, POCK_MOST_MAPS = 2 };
+enum { POCK_MOST_RANK = 5, POCK_MOST_MAPS = 4 };
 typedef struct {
     uint32_t operand;
     uint64_t offset;

@@ -218,6 +218,7 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
                 check_pools(cluster, shared);
             }
             pock_tensor_copies_end();
+            pock_groups_end();
             continue;
         }
         pock_block = first;

@@ -50,15 +50,27 @@ void pock_copy_run(void *to, const void *from, const void *aligned, size_t bytes
 float pock_number_of(uint32_t bits, int format);
 
 /* Matrix units that read shared memory by themselves: the words are those of codegen/gpu/hopper/units.py. They multiply as
- * late as they may: when a thread waits for them. A tile that was not made visible, or does not lie as it must, ends the
- * process. */
+ * late as they may: when a thread waits for them; what it holds of the left operand is read then. A tile that was not made visible,
+ * or does not lie as it must, ends the process. */
+typedef struct {
+    float *sums;
+    const uint32_t *held; /* the thread's words of the left operand, or NULL: it is the tile `left` */
+    uint64_t left, right;
+    int left_across, right_across, columns, format, anew;
+} pock_products;
 char *pock_pool_lines(void);
 uint64_t pock_tile(const void *first, int further, int on);
 void pock_copies_seen(void);
 void pock_group_begin(void);
-void pock_group_multiply(float *sums, uint64_t left, uint64_t right, int left_across, int right_across, int columns, int format);
+void pock_group_multiply(const pock_products *asked);
 void pock_group_begun(void);
 void pock_group_wait(int most);
+
+/* What the engine copied, and somebody waited for, is visible to them. */
+void pock_engine_seen(void);
+
+/* The threads' products are none of later blocks' business. */
+void pock_groups_end(void);
 
 /* Copies to shared memory in the background. The words are those of codegen/gpu/contraction/streamed.py; a thread that copies
  * from or to no multiple of `bytes` ends the process. */

@@ -1,8 +1,10 @@
 /* What `wgmma` computes: tiles are found by their descriptions, as a GPU finds them (PTX ISA 8.7, "Matrix descriptor format"). */
 #include "emulator.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST_THREADS 1024
 #define MOST_BEGUN 64
@@ -13,11 +15,11 @@
 /* What a thread of the block has begun, the oldest first; whether it has made its copies visible, and its sums ready. */
 typedef struct {
     struct {
-        float *sums;
-        uint64_t left, right;
-        int left_across, right_across, columns, format, group;
+        pock_products asked;
+        int group;
     } products[MOST_BEGUN];
     int count, group, seen, ready;
+    int engine; /* it has waited for what the engine copies */
 } begun;
 
 static _Thread_local begun *threads;
@@ -34,6 +36,12 @@ static void check(int right, const char *what) {
     if (!right) {
         fprintf(stderr, "%s\n", what);
         abort();
+    }
+}
+
+void pock_groups_end(void) {
+    if (threads) {
+        memset(threads, 0, MOST_THREADS * sizeof *threads);
     }
 }
 
@@ -56,9 +64,13 @@ void pock_copies_seen(void) {
     mine()->seen = 1;
 }
 
+void pock_engine_seen(void) {
+    mine()->engine = 1;
+}
+
 void pock_group_begin(void) {
     begun *own = mine();
-    check(own->seen, "matrix units read what was not made visible to them");
+    check(own->seen || own->engine, "matrix units read what was not made visible to them");
     own->ready = 1;
 }
 
@@ -73,17 +85,14 @@ static float number(uint64_t tile, int across, int x, int k, int format) {
     return pock_number_of(itemsize == 1 ? at[0] : at[0] | (uint32_t)at[1] << 8, format);
 }
 
-void pock_group_multiply(float *sums, uint64_t left, uint64_t right, int left_across, int right_across, int columns, int format) {
+void pock_group_multiply(const pock_products *asked) {
     begun *own = mine();
     check(own->ready && own->count < MOST_BEGUN, "sums are not ready, or a thread has begun too many products");
-    check(format != POCK_MATRIX_E4M3 || !(left_across || right_across), "tiles of 8-bit floats lie along k");
-    own->products[own->count].sums = sums;
-    own->products[own->count].left = left;
-    own->products[own->count].right = right;
-    own->products[own->count].left_across = left_across;
-    own->products[own->count].right_across = right_across;
-    own->products[own->count].columns = columns;
-    own->products[own->count].format = format;
+    check(asked->format != POCK_MATRIX_E4M3 || !(asked->left_across || asked->right_across), "tiles of 8-bit floats lie along k");
+    for (int i = 0; asked->anew && i < asked->columns / 2; i++) {
+        asked->sums[i] = NAN;
+    }
+    own->products[own->count].asked = *asked;
     own->products[own->count++].group = own->group;
 }
 
@@ -93,21 +102,32 @@ void pock_group_begun(void) {
     own->seen = own->ready = 0;
 }
 
-/* The thread's part of the oldest product. */
-static void multiply(const begun *own, int which) {
-    int row = pock_thread % 128 / 32 * 16 + pock_thread % 32 / 4, t = pock_thread % 4, format = own->products[which].format;
+/* Term `k` of row g or, where `below`, 8 + g of what the warp holds. */
+static float held(int which, int below, int k, int format) {
+    const begun *other = &threads[(pock_fiber & ~3) + k % 8 / 2];
+    uint32_t word = other->products[which].asked.held[k / 8 * 2 + below];
+    return pock_number_of(word >> k % 2 * 16 & 0xFFFF, format);
+}
+
+/* The thread's part of a product. */
+static void multiply(const pock_products *asked, int which) {
+    int row = pock_thread % 128 / 32 * 16 + pock_thread % 32 / 4, t = pock_thread % 4, format = asked->format;
     int terms = format == POCK_MATRIX_E4M3 ? 32 : 16;
     float left[2][MOST_TERMS];
     for (int i = 0; i < 2 * terms; i++) {
-        left[i / terms][i % terms] =
-            number(own->products[which].left, own->products[which].left_across, row + i / terms * 8, i % terms, format);
+        int below = i / terms, k = i % terms;
+        left[below][k] =
+            asked->held ? held(which, below, k, format) : number(asked->left, asked->left_across, row + below * 8, k, format);
     }
-    for (int column = 0; column < own->products[which].columns; column += 8) {
+    for (int i = 0; asked->anew && i < asked->columns / 2; i++) {
+        asked->sums[i] = 0;
+    }
+    for (int column = 0; column < asked->columns; column += 8) {
         for (int i = 0; i < 2; i++) {
             for (int k = 0; k < terms; k++) {
-                float right = number(own->products[which].right, own->products[which].right_across, column + 2 * t + i, k, format);
-                own->products[which].sums[column / 2 + i] += left[0][k] * right;
-                own->products[which].sums[column / 2 + 2 + i] += left[1][k] * right;
+                float right = number(asked->right, asked->right_across, column + 2 * t + i, k, format);
+                asked->sums[column / 2 + i] += left[0][k] * right;
+                asked->sums[column / 2 + 2 + i] += left[1][k] * right;
             }
         }
     }
@@ -116,12 +136,13 @@ static void multiply(const begun *own, int which) {
 void pock_group_wait(int most) {
     begun *own = mine();
     int done = 0;
-    while (done < own->count && own->products[done].group < own->group - most) {
-        multiply(own, done++);
+    pock_meet_warp(); /* each reads what its neighbours hold */
+    for (; done < own->count && own->products[done].group < own->group - most; done++) {
+        multiply(&own->products[done].asked, done);
     }
+    pock_meet_warp();
     own->count -= done;
     for (int i = 0; i < own->count; i++) {
         own->products[i] = own->products[i + done];
     }
-    pock_meet_warp();
 }

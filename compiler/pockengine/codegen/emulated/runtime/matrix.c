@@ -112,14 +112,14 @@ void pock_fragment(uint32_t *words, const void *first, int pitch) {
 
 /* What four neighbours have together, in the order in which a GPU exchanges it. */
 float pock_quad(float number, int largest) {
-    int first = pock_thread & ~3, own = pock_thread & 3;
-    quads[pock_thread] = number;
-    pock_barrier();
+    int first = pock_fiber & ~3, own = pock_fiber & 3;
+    quads[pock_fiber] = number;
+    pock_meet_warp();
     float has[4];
     for (int i = 0; i < 4; i++) {
         has[i] = quads[first + (own ^ i)];
     }
-    pock_barrier();
+    pock_meet_warp();
     if (largest) {
         return fmaxf(fmaxf(has[0], has[1]), fmaxf(has[2], has[3]));
     }

@@ -138,7 +138,7 @@ void pock_mbarrier_wait(uint64_t *barrier, int parity) {
             pock_pause();
         }
     }
-    pock_copies_seen();
+    pock_engine_seen();
     pock_moved();
 }
 

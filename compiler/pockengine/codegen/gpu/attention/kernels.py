@@ -13,7 +13,7 @@ from ...common.attention import unsupported as unsupported_anywhere
 from ...common.region import bytes_of, flops_of
 from ..pace import gpu_of
 from ..source import THREADS
-from . import plain, units
+from . import groups, plain, units
 from .sizes import Sizes
 
 __all__ = ["OPS", "claims", "lower", "rounds", "unsupported"]
@@ -40,27 +40,33 @@ def rounds(node: Node, target: Target) -> DType | None:
 
 
 def lower(node: Node, target: Target) -> Lowered:
-    """The kernels of one node: on matrix units, in the format `target.compute`, where they suit."""
-    shapes = _shapes(node, target)
+    """The kernels of one node: on matrix units, in the format `target.compute`, where they suit; by warpgroups where
+    those do."""
+    shapes, sizes, compute = _shapes(node, target), Sizes.of(node), target.compute
     if shapes is None:
         return _plain(node)
-    sizes, compute = Sizes.of(node), target.compute
+    group_shapes = groups.shapes(node, sizes, compute, gpu_of(target))
     if node.op == "attention":
+        if group_shapes is not None:
+            (group,) = group_shapes
+            made = groups.Forward(node, sizes, group, compute).kernel()
+            return Lowered((_call(node, made, _grid(sizes, group.rows, group.threads), 1.0),))
         (shape,) = shapes
         made = units.Forward(node, sizes, shape, compute).kernel()
         return Lowered((_call(node, made, _grid(sizes, shape.rows, units.THREADS), 1.0),))
-    of_queries, of_keys = shapes
     count = sizes.batch * sizes.heads * sizes.m
-    grids = (
-        Grid(-(-count // units.ROWS), THREADS),
-        _grid(sizes, of_queries.rows, units.THREADS),
-        _grid(sizes, of_keys.rows, units.THREADS, keys=True),
-    )
-    kernels = (
-        units.Deltas(node, sizes, of_queries, compute).kernel(),
-        units.QueryGradient(node, sizes, of_queries, compute).kernel(),
-        units.KeyGradients(node, sizes, of_keys, compute).kernel(),
-    )
+    grids, kernels = [Grid(-(-count // units.ROWS), THREADS)], [units.Deltas(node, sizes, shapes[0], compute).kernel()]
+    if group_shapes is not None:
+        of_queries, of_keys = group_shapes
+        grids.append(_grid(sizes, of_queries.rows, of_queries.threads))
+        grids.append(_grid(sizes, of_keys.rows, of_keys.threads, keys=True))
+        kernels.append(groups.QueryGradient(node, sizes, of_queries, compute).kernel())
+        kernels.append(groups.KeyGradients(node, sizes, of_keys, compute).kernel())
+    else:
+        queries, keys = shapes
+        grids += [_grid(sizes, queries.rows, units.THREADS), _grid(sizes, keys.rows, units.THREADS, keys=True)]
+        kernels.append(units.QueryGradient(node, sizes, queries, compute).kernel())
+        kernels.append(units.KeyGradients(node, sizes, keys, compute).kernel())
     parts = zip(kernels, grids, (0.0, 3 / 7, 4 / 7), strict=True)
     return Lowered(tuple(_call(node, made, grid, share, True) for made, grid, share in parts), 4 * count)
 

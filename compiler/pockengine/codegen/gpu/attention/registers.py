@@ -66,7 +66,7 @@ class RegisterWriter(AttentionWriter, Generic[S]):
         more: Sequence[str] = (),
     ) -> Iterator[None]:
         """The function; blocks go through the tiles of `rows` of each head, those with the most to do first. See
-        `kernel_body`."""
+        `kernel_body` for the rest."""
         code, count = self.code, -(-rows // self.shape.rows)
         with kernel_body(code, [*self.operands, *scratch], word, more):
             turn = f"{count - 1} - BLOCK % {count}" if heaviest_last and self.causal else f"BLOCK % {count}"
@@ -99,6 +99,12 @@ class RegisterWriter(AttentionWriter, Generic[S]):
         """Declare the thread's numbers of the block's rows of a result."""
         self.code.line(f"float {name}[{self.shape.pieces}][{columns // COLUMNS}][4] = {{{{{{0}}}}}};")
 
+    def left_words(self, weights: str) -> list[str]:
+        """Of the left operand of a product of 16-bit terms, from the terms `kk` on, which are scores."""
+        pairs = [f"{weights}[p][kk / {COLUMNS} + {piece}]" for piece in (0, 1)]
+        pack = f"PACK_{self.compute.upper()}"
+        return [f"{pack}({pair}[{at}], {pair}[{at + 1}])" for pair in pairs for at in (0, 2)]
+
     @contextmanager
     def each_score(self) -> Iterator[None]:
         """For each of the thread's scores [p][j][e]."""
@@ -107,27 +113,33 @@ class RegisterWriter(AttentionWriter, Generic[S]):
 
     def scores(self, name: str, head: str, row: str, column: str, whole: list[str], limit: list[str]) -> None:
         """From products of queries and keys to scores after all masks. `row` and `column` say which of `query` and
-        `key` goes along the block's rows, and where the columns begin; `limit` are conditions in which one is hidden,
-        `whole` those in which none of the tile is. With a bound of the scores, `bounds` are those before masks."""
+        `key` goes along the block's rows, and where the columns begin; see `hide` for the others. With a bound of the
+        scores, `bounds` are those before masks."""
         code = self.code
-        (row_name, row_first), (column_name, column_first) = row.split(" = "), column.split(" = ")
-        places = [
-            f"const int {row_name} = {row_first} + row0 + p * {PIECE} + g + e / 2 * 8;",
-            f"const int {column_name} = {column_first} + j * {COLUMNS} + 2 * t + e % 2;",
-        ]
         if self.softcap:
             self.sums("bounds", self.shape.columns)
         with self.each_score():
-            code.lines(places if masks_of(self.node) else ())
+            code.lines(self._places(row, column) if masks_of(self.node) else ())
             code.line(f"const float s = {name}[p][j][e];")
             self.score(head, "query", "key")
             code.lines(["bounds[p][j][e] = bounded;"] if self.softcap else ())
             code.line(f"{name}[p][j][e] = seen;")
+        self.hide(name, row, column, whole, limit)
+
+    def hide(self, name: str, row: str, column: str, whole: list[str], limit: list[str]) -> None:
+        """Hide scores: `limit` are conditions in which one is hidden, `whole` those in which none of the tile is."""
         if not limit:
             return
-        with code.block(f"if (!({' && '.join(whole)}))"), self.each_score():
-            code.lines(places)
-            code.line(f"{name}[p][j][e] = {' || '.join(limit)} ? -__builtin_inff() : {name}[p][j][e];")
+        with self.code.block(f"if (!({' && '.join(whole)}))"), self.each_score():
+            self.code.lines(self._places(row, column))
+            self.code.line(f"{name}[p][j][e] = {' || '.join(limit)} ? -__builtin_inff() : {name}[p][j][e];")
+
+    def _places(self, row: str, column: str) -> list[str]:
+        (row_name, row_first), (column_name, column_first) = row.split(" = "), column.split(" = ")
+        return [
+            f"const int {row_name} = {row_first} + row0 + p * {PIECE} + g + e / 2 * 8;",
+            f"const int {column_name} = {column_first} + j * {COLUMNS} + 2 * t + e % 2;",
+        ]
 
     def store(self, output: int, name: str, head: str, size: tuple[int, int, int], factor: str = "1.0f") -> None:
         """Write the block's rows of a result, times a factor of row h of piece p; see `load` for the size."""

@@ -1,2 +1,1 @@
-"""What kernels for NVIDIA's Hopper GPUs have in common: units that read shared memory by themselves, an engine that
-copies to it."""
+"""What kernels for NVIDIA's Hopper GPUs have in common: matrix units and an engine that copies tiles for them."""

@@ -1,5 +1,4 @@
-"""The engine of NVIDIA's Hopper GPUs that copies boxes of tensors to shared memory (TMA), and barriers that say when
-they are there.
+"""The engine of NVIDIA's Hopper GPUs that copies boxes of tensors to shared memory (TMA), and its barriers.
 
 The threads of a block have one of two roles ("warp specialisation"). One thread of the last warpgroup begins copies of
 boxes; the other warpgroups multiply them, and are never asked to copy. Two barriers of each place for a tile say that

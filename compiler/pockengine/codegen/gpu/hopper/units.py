@@ -16,6 +16,11 @@ These words of GPU-C are only for languages that have such units:
                                begins to add to its sums `s` (4 of each 16 x 8 piece of its warp's 16 rows) the products
                                of 64 rows of tile `a` and 256 columns of tile `b`, of 16 terms; `ta`, `tb`: they lie
                                across k. WGMMA_F16_256, WGMMA_BF16_128, … likewise, WGMMA_E4M3_256 of 32 terms
+    WGMMA_NEW_BF16_256(s, a, b, ta, tb)
+                               the same, whatever the sums were before
+    WGMMA_HELD_BF16_256(s, w, b, tb)
+                               the same as the first, of rows that the warpgroup holds: the thread's words `w` (4), as
+                               MMA_BF16 has them, which stay as they are until the products are made
     WGMMA_BEGUN                those that the warpgroup has begun since the last time are a group
     WGMMA_WAIT(n)              until at most n of its groups are on their way"""
 
@@ -31,3 +36,5 @@ GROUP = 128
 """Threads that multiply together."""
 GROUP_ROWS = 64
 """That they multiply."""
+WGMMA = r"\bWGMMA_(NEW_|HELD_|)([A-Z0-9]+)_(\d+)\b"
+"""Each word that begins products: its form, format and columns."""

@@ -1,6 +1,6 @@
-"""What the kernels on matrix units have in common: tiles in shared memory and products of them, with the words of
-contraction/matrix.py and streamed.py.
+"""What the kernels on matrix units have in common: tiles in shared memory and products of them.
 
+The words are those of contraction/matrix.py and streamed.py.
 In tf32, where a word has one number, a product of scores takes its terms in another order than they lie in: 2 t for t,
 and 2 t + 1 for t + 4."""
 
@@ -99,7 +99,7 @@ class UnitsWriter(RegisterWriter[Shape]):
         with self.each(kk=(shape.columns, COLUMNS if tf32 else PIECE)):
             code.line(f"uint32_t l[{shape.pieces}][4];")
             with self.each(p=shape.pieces):
-                for number, word in enumerate(self._left_words(weights)):
+                for number, word in enumerate(self.left_words(weights)):
                     code.line(f"l[p][{number}] = {word};")
             with self.each(x=(length, PIECE)):
                 code.line("uint32_t both[4];")
@@ -112,13 +112,11 @@ class UnitsWriter(RegisterWriter[Shape]):
                     code.line(f"FRAGMENT_ACROSS(both, &{tile}[kk][x / 2], {pitch});")
                 self._multiply(sums, f"x / {COLUMNS}")
 
-    def _left_words(self, weights: str) -> list[str]:
-        """Of the left operand of a product, from the terms `kk` on."""
-        if self.compute == "tf32":
-            return [f"TF32({weights}[p][kk / {COLUMNS}][{number}])" for number in (0, 2, 1, 3)]
-        pairs = [f"{weights}[p][kk / {COLUMNS} + {piece}]" for piece in (0, 1)]
-        pack = f"PACK_{self.compute.upper()}"
-        return [f"{pack}({pair}[{at}], {pair}[{at + 1}])" for pair in pairs for at in (0, 2)]
+    def left_words(self, weights: str) -> list[str]:
+        """See RegisterWriter."""
+        if self.compute != "tf32":
+            return super().left_words(weights)
+        return [f"TF32({weights}[p][kk / {COLUMNS}][{number}])" for number in (0, 2, 1, 3)]
 
     def _fragment(self, words: str, first: str, length: int) -> None:
         self.code.line(f"FRAGMENT({words}, &{first}, {self._pitch(length)});")

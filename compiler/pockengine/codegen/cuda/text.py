@@ -176,6 +176,8 @@ static __device__ uint64_t TILE(const void *first, int further, int on)
 #define WGMMA_BEGIN asm volatile("wgmma.fence.sync.aligned;" : : : "memory")
 #define WGMMA_BEGUN asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory")
 #define WGMMA_WAIT(n) asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(n) : "memory")
+#define TURN_WAIT(i, threads) asm volatile("bar.sync %0, %1;" : : "r"(i), "n"(threads) : "memory")
+#define TURN_GIVE(i, threads) asm volatile("bar.arrive %0, %1;" : : "r"(i), "n"(threads) : "memory")
 """
 
 

@@ -47,6 +47,8 @@ PRELUDE = """\
 #define WGMMA_BEGIN pock_group_begin()
 #define WGMMA_BEGUN pock_group_begun()
 #define WGMMA_WAIT(n) pock_group_wait(n)
+#define TURN_WAIT(i, threads) pock_turn(i, threads, 1)
+#define TURN_GIVE(i, threads) pock_turn(i, threads, 0)
 #define KERNEL_OF(threads) static
 #define KERNEL_IN_PAIRS(threads) static
 #define CLUSTER_BARRIER pock_cluster_barrier()

@@ -27,6 +27,11 @@ typedef struct {
     int ended, meetings; /* `meetings`: how often its warp was waited for */
 } fiber;
 
+/* Threads at a barrier, and barriers that all have passed. */
+typedef struct {
+    int arrived, passed;
+} meeting;
+
 static _Thread_local struct {
     char *stacks; /* kept from launch to launch */
     fiber fibers[MOST_THREADS];
@@ -35,10 +40,9 @@ static _Thread_local struct {
     void *const *arg;
     char *pools; /* of all blocks that run together */
     int threads, live, cluster;
-    struct {
-        int arrived, passed; /* threads at the barrier, and barriers that all have passed */
-    } barriers[MOST_CLUSTER + 1]; /* of each block, and of all */
-    int moved;                    /* since the scheduler looked, some thread has gone on */
+    meeting barriers[MOST_CLUSTER + 1]; /* of each block, and of all */
+    meeting turns[MOST_CLUSTER][POCK_MOST_TURNS + 1];
+    int moved; /* since the scheduler looked, some thread has gone on */
 } block;
 
 /* Saves the registers that functions keep, and the top of the stack in *from; goes on where `to` was left. */
@@ -102,24 +106,30 @@ void pock_moved(void) {
     block.moved = 1;
 }
 
-static void wait_for(int which, int threads) {
-    int passed = block.barriers[which].passed;
+static void meet(meeting *at, int threads, int waits) {
+    int passed = at->passed;
     block.moved = 1;
-    if (++block.barriers[which].arrived == threads) {
-        block.barriers[which].arrived = 0;
-        block.barriers[which].passed++;
+    if (++at->arrived == threads) {
+        at->arrived = 0;
+        at->passed++;
     }
-    do {
-        pock_pause();
-    } while (block.barriers[which].passed == passed);
+    if (waits) {
+        do {
+            pock_pause();
+        } while (at->passed == passed);
+    }
 }
 
 void pock_barrier(void) {
-    wait_for(pock_fiber / block.threads, block.threads);
+    meet(&block.barriers[pock_fiber / block.threads], block.threads, 1);
 }
 
 void pock_cluster_barrier(void) {
-    wait_for(MOST_CLUSTER, block.threads * block.cluster);
+    meet(&block.barriers[MOST_CLUSTER], block.threads * block.cluster, 1);
+}
+
+void pock_turn(int which, int threads, int waits) {
+    meet(&block.turns[pock_fiber / block.threads][which], threads, waits);
 }
 
 void *pock_of_block(const void *at, int rank) {
@@ -150,6 +160,7 @@ static void run_blocks(int first, int threads, int cluster) {
     block.cluster = cluster;
     block.live = all;
     memset(block.barriers, 0, sizeof block.barriers);
+    memset(block.turns, 0, sizeof block.turns);
     while (block.live) {
         int live = block.live;
         block.moved = 0;

@@ -20,6 +20,10 @@ void pock_emulate(void (*body)(void *const *arg), void *const *arg, int blocks, 
  * waits for another. */
 void pock_barrier(void);
 
+/* Comes to a barrier of the block, 1 to POCK_MOST_TURNS, at which so many threads meet; waits for them, or goes on. */
+#define POCK_MOST_TURNS 15
+void pock_turn(int which, int threads, int waits);
+
 /* Waits for all threads of the blocks that run together. The same place in the shared memory of block `rank` of them. */
 void pock_cluster_barrier(void);
 void *pock_of_block(const void *at, int rank);

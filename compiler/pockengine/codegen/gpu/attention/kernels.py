@@ -5,6 +5,9 @@ never there as a whole."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
 from ....ir import DType, Node
 from ....plan.program import WHOLE, Call, Grid, Kernel, Lowered
 from ....targets import Target
@@ -14,6 +17,7 @@ from ...common.region import bytes_of, flops_of
 from ..pace import gpu_of
 from ..source import THREADS
 from . import groups, plain, units
+from .registers import RegisterShape, RegisterWriter
 from .sizes import Sizes
 
 __all__ = ["OPS", "claims", "lower", "rounds", "unsupported"]
@@ -42,33 +46,43 @@ def rounds(node: Node, target: Target) -> DType | None:
 def lower(node: Node, target: Target) -> Lowered:
     """The kernels of one node: on matrix units, in the format `target.compute`, where they suit; by warpgroups where
     those do."""
-    shapes, sizes, compute = _shapes(node, target), Sizes.of(node), target.compute
-    if shapes is None:
+    by_warps, sizes, compute = _shapes(node, target), Sizes.of(node), target.compute
+    if by_warps is None:
         return _plain(node)
-    group_shapes = groups.shapes(node, sizes, compute, gpu_of(target))
+    by_groups = groups.shapes(node, sizes, compute, gpu_of(target))
+    made = (
+        _made(node, _OF_WARPS[node.op], by_warps, compute)
+        if by_groups is None
+        else _made(node, _OF_GROUPS[node.op], by_groups, compute)
+    )
     if node.op == "attention":
-        if group_shapes is not None:
-            (group,) = group_shapes
-            made = groups.Forward(node, sizes, group, compute).kernel()
-            return Lowered((_call(node, made, _grid(sizes, group.rows, group.threads), 1.0),))
-        (shape,) = shapes
-        made = units.Forward(node, sizes, shape, compute).kernel()
-        return Lowered((_call(node, made, _grid(sizes, shape.rows, units.THREADS), 1.0),))
+        ((kernel, grid),) = made
+        return Lowered((_call(node, kernel, grid, 1.0),))
     count = sizes.batch * sizes.heads * sizes.m
-    grids, kernels = [Grid(-(-count // units.ROWS), THREADS)], [units.Deltas(node, sizes, shapes[0], compute).kernel()]
-    if group_shapes is not None:
-        of_queries, of_keys = group_shapes
-        grids.append(_grid(sizes, of_queries.rows, of_queries.threads))
-        grids.append(_grid(sizes, of_keys.rows, of_keys.threads, keys=True))
-        kernels.append(groups.QueryGradient(node, sizes, of_queries, compute).kernel())
-        kernels.append(groups.KeyGradients(node, sizes, of_keys, compute).kernel())
-    else:
-        queries, keys = shapes
-        grids += [_grid(sizes, queries.rows, units.THREADS), _grid(sizes, keys.rows, units.THREADS, keys=True)]
-        kernels.append(units.QueryGradient(node, sizes, queries, compute).kernel())
-        kernels.append(units.KeyGradients(node, sizes, keys, compute).kernel())
-    parts = zip(kernels, grids, (0.0, 3 / 7, 4 / 7), strict=True)
-    return Lowered(tuple(_call(node, made, grid, share, True) for made, grid, share in parts), 4 * count)
+    deltas = units.Deltas(node, sizes, by_warps[0], compute).kernel()
+    made = [(deltas, Grid(-(-count // units.ROWS), THREADS)), *made]
+    parts = zip(made, (0.0, 3 / 7, 4 / 7), strict=True)
+    return Lowered(tuple(_call(node, kernel, grid, share, True) for (kernel, grid), share in parts), 4 * count)
+
+
+S = TypeVar("S", bound=RegisterShape)
+Writers = Sequence[Callable[[Node, Sizes, S, str], RegisterWriter[S]]]
+"""Of the kernel of attention, or of those of its gradients: for queries, then for keys."""
+_OF_WARPS: Mapping[str, Writers[units.Shape]] = {
+    "attention": (units.Forward,), "attention_backward": (units.QueryGradient, units.KeyGradients),
+}  # fmt: skip
+_OF_GROUPS: Mapping[str, Writers[groups.GroupShape]] = {
+    "attention": (groups.Forward,), "attention_backward": (groups.QueryGradient, groups.KeyGradients),
+}  # fmt: skip
+
+
+def _made(node: Node, writers: Writers[S], shapes: Sequence[S], compute: str) -> list[tuple[Kernel, Grid]]:
+    """Kernels, and how they are started."""
+    sizes, found = Sizes.of(node), list[tuple[Kernel, Grid]]()
+    for keys, (writer, shape) in enumerate(zip(writers, shapes, strict=True)):
+        grid = _grid(sizes, shape.rows, shape.threads, bool(keys))
+        found.append((writer(node, sizes, shape, compute).kernel(), grid))
+    return found
 
 
 def _plain(node: Node) -> Lowered:

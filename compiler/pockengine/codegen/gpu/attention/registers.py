@@ -11,11 +11,13 @@ the left operand of the next product by itself."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from ....ir import DType, Node, TensorType, Value
+from ....plan.program import Kernel
 from ...common.attention import masks_of
 from ..dialect import GPU_C
 from ..source import Operands, kernel_body
@@ -34,7 +36,8 @@ class RegisterShape(Protocol):
 
     pieces   of 16 rows, that a warp has
     columns  of scores
-    rows     of the block"""
+    rows     of the block
+    threads  of the block"""
 
     @property
     def pieces(self) -> int: ...
@@ -45,16 +48,23 @@ class RegisterShape(Protocol):
     @property
     def rows(self) -> int: ...
 
+    @property
+    def threads(self) -> int: ...
+
 
 S = TypeVar("S", bound=RegisterShape)
 
 
-class RegisterWriter(AttentionWriter, Generic[S]):
+class RegisterWriter(AttentionWriter, ABC, Generic[S]):
     """A block has `shape.rows` rows from `first` on of the head `head`; its warp those from `row0` on of them."""
 
     def __init__(self, node: Node, sizes: Sizes, shape: S, compute: str) -> None:
         super().__init__(node, sizes)
         self.shape, self.compute = shape, compute
+
+    @abstractmethod
+    def kernel(self) -> Kernel:
+        """The one that it writes."""
 
     @contextmanager
     def body(

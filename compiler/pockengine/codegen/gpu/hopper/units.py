@@ -22,7 +22,10 @@ These words of GPU-C are only for languages that have such units:
                                the same as the first, of rows that the warpgroup holds: the thread's words `w` (4), as
                                MMA_BF16 has them, which stay as they are until the products are made
     WGMMA_BEGUN                those that the warpgroup has begun since the last time are a group
-    WGMMA_WAIT(n)              until at most n of its groups are on their way"""
+    WGMMA_WAIT(n)              until at most n of its groups are on their way
+    TURN_WAIT(i, threads)      the thread comes to turn `i`, 1 to 15, of the block, and waits until so many threads have
+                               come to it
+    TURN_GIVE(i, threads)      it comes, and goes on"""
 
 from __future__ import annotations
 

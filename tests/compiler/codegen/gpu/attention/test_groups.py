@@ -115,6 +115,8 @@ EARLY = (
     ("MBARRIER_EXPECT(&values_full[stage], 16384);", ""),
     ("MBARRIER_ARRIVE(&keys_empty[stage]);", ""),
     ("MBARRIER_ARRIVE(&values_empty[before]);", ""),
+    ("TURN_GIVE(1, 256);", ""),
+    ("TURN_GIVE(2 - group, 256);", ""),
     ("WGMMA_BEGIN;", ""),
     ("WGMMA_BEGUN;", ""),
 )

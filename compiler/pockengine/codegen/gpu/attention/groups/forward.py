@@ -7,6 +7,7 @@ from .....plan.program import Kernel
 from ....common.attention import LEAST
 from ....common.c_dialect import literal
 from ...hopper.engine import next_stage
+from ...hopper.units import GROUP
 from ..registers import COLUMNS, LOG2_E
 from ..sizes import Sizes
 from .shapes import GroupShape
@@ -14,7 +15,8 @@ from .writer import GroupsWriter, Tile
 
 
 class Forward(GroupsWriter):
-    """While a tile of scores becomes weights, the weights before are multiplied with their values.
+    """While a tile of scores becomes weights, the weights before are multiplied with their values; and two warpgroups
+    begin their products by turns, so that one's are made while the other computes weights.
 
     Without masks and bounds, scores stay products of queries and keys: their scale is a factor of the exponent."""
 
@@ -25,6 +27,11 @@ class Forward(GroupsWriter):
         self.keys = Tile("keys", 1, (t.key_heads, t.n, t.depth), shape.columns, shape.stages)
         self.values = Tile("values", 2, (t.key_heads, t.n, t.width), shape.columns, shape.stages)
         self.tiles = self.queries, self.keys, self.values
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether there are two warpgroups that multiply."""
+        return self.shape.groups > 1
 
     def kernel(self) -> Kernel:
         """Queries against all keys, with a softmax that is corrected as larger scores appear."""
@@ -72,10 +79,18 @@ class Forward(GroupsWriter):
         self._scores("0")
         code.line("int before = 0, before_parity = 0;")
         next_stage(code, shape.stages)
+        if self.takes_turns:
+            code.line(f"const int group = THREAD / {GROUP};")
+            with code.block(f"if (group == 1 && last > {shape.columns})"):
+                code.line(f"TURN_GIVE(1, {2 * GROUP});")
         with code.block(f"for (int key0 = {shape.columns}; key0 < last; key0 += {shape.columns})"):
             code.line("MBARRIER_WAIT(&keys_full[stage], parity);")
+            code.lines([f"TURN_WAIT(1 + group, {2 * GROUP});"] if self.takes_turns else ())
             self.products("scores", ("rows", self.queries), self.keys, "stage")
             self._add_values()
+            if self.takes_turns:
+                with code.block(f"if (group == 0 || key0 + {shape.columns} < last)"):
+                    code.line(f"TURN_GIVE(2 - group, {2 * GROUP});")
             code.line("WGMMA_WAIT(1);")
             self._softmax("key0")
             self.give_back(self.keys, "stage", "!(total[0][0] + total[0][1] < 0.0f)")

@@ -2,6 +2,6 @@
 
 from .forward import Forward
 from .gradients import ROWS, Deltas, KeyGradients, QueryGradient
-from .shapes import THREADS, Shape, shapes
+from .shapes import Shape, shapes
 
-__all__ = ["ROWS", "THREADS", "Deltas", "Forward", "KeyGradients", "QueryGradient", "Shape", "shapes"]
+__all__ = ["ROWS", "Deltas", "Forward", "KeyGradients", "QueryGradient", "Shape", "shapes"]

@@ -31,6 +31,11 @@ class Shape:
         """Of a block."""
         return WARPS * self.pieces * PIECE
 
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return THREADS
+
     def fits(self, kept: int, read: int, itemsize: int, room: int) -> bool:
         """Whether so many bytes of shared memory have room for tiles of the block's rows, of `kept` numbers in all, and
         for those that they meet, of `read` numbers, in two stages."""

@@ -8,6 +8,7 @@ from .forms.norms import norms_graph
 from .forms.teacher import Untrained
 from .generator import GENERATOR
 from .lora import Adapter, adapters_of, with_adapters
+from .narrowed import narrowed
 from .objective import SAMPLE_WEIGHT
 from .quantised import Quantised, with_quantised
 from .step import LOSS, accumulate_graph, train_graph
@@ -30,6 +31,7 @@ __all__ = [
     "averaged",
     "backward",
     "eval_graph",
+    "narrowed",
     "norms_graph",
     "predict_graph",
     "prepare",

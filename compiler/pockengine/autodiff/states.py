@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 from ..ir import Builder, DType, TensorType, Value
 from ..ops import Emitter, eight_bits
 from ..ops.optimizers import OptimizerSpec
-from ..ops.random import seed_of
 from ..recipe import Optimizer
-from .generator import generator_of
+from .generator import Noise
 
 
 @dataclass(frozen=True)
@@ -26,11 +24,9 @@ class StateTensor:
 class States:
     """Emits reads and writes of optimizer state."""
 
-    def __init__(self, builder: Builder, optimizer: Optimizer, spec: OptimizerSpec) -> None:
-        self.builder, self.spec, self.emitter = builder, spec, Emitter(builder)
+    def __init__(self, builder: Builder, optimizer: Optimizer, spec: OptimizerSpec, noise: Noise) -> None:
+        self.builder, self.spec, self.noise, self.emitter = builder, spec, noise, Emitter(builder)
         self.eight_bits = optimizer.state == "int8"
-        self.sites = itertools.count()
-        self._seed: Value | None = None
 
     def view(self, x: Value) -> Value:
         """What belongs to a parameter, in the shape in which its state is kept: [blocks, block] in 8 bits.
@@ -62,7 +58,7 @@ class States:
             updates[tensor.state] = new
             return
         numbers = self.emitter.op("sqrt", new) if tensor.root else new
-        codes = eight_bits.encode(self.emitter, numbers, tensor.state.type.dtype, self._step_seed(), next(self.sites))
+        codes = eight_bits.encode(self.emitter, numbers, tensor.state.type.dtype, self.noise.seed(), self.noise.site())
         updates[tensor.state], updates[tensor.scale] = codes
 
     def _block(self, x: Value) -> int | None:
@@ -74,8 +70,3 @@ class States:
             return StateTensor(self.builder.state(name, type))
         codes = self.builder.state(name, type.with_dtype(DType.U8 if root else DType.I8))
         return StateTensor(codes, self.builder.state(f"{name}.scale", type.with_shape((type.shape[0], 1))), root)
-
-    def _step_seed(self) -> Value:
-        if self._seed is None:
-            self._seed = seed_of(self.emitter, generator_of(self.builder))
-        return self._seed

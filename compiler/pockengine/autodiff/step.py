@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import RecipeError
-from ..ir import Builder, DType, Graph, verify
+from ..ir import Builder, Graph, Value, verify
 from ..ops import prune
 from ..recipe import Recipe, Scheme, without_gradient
 from .augment import refuse_unmoved, with_augmentation
@@ -11,6 +11,7 @@ from .backward import backward, prepare
 from .forms.dropout import with_dropout
 from .forms.norms import training_norms
 from .forms.teacher import Untrained
+from .narrowed import read_as
 from .objective import with_loss
 from .updates import Gradients, Updater
 
@@ -43,18 +44,24 @@ def _differentiated(model: Graph, recipe: Recipe, scheme: Scheme) -> tuple[Build
     builder, values = with_loss(model, recipe, untrained, share)
     refuse_unmoved(recipe, builder.inputs)
     builder.outputs = {LOSS: values.loss}
-    wanted = [model.param(name) for name in scheme.trained()]
+    graph = builder.finish()
+    wanted = {param: _read_as(graph, param, recipe) for param in map(model.param, scheme.trained())}
     if not wanted:
         raise RecipeError("the recipe trains no parameter: add a rule under 'update'")
-    for value in wanted:
-        if value.type.dtype is not DType.F32:
-            raise RecipeError(
-                f"'{value.name}' is {value.type}, and only f32 parameters can be trained: "
-                "leave it frozen, or convert it in the model"
-            )
-    forward = prune(prepare(builder.finish(), wanted))
-    builder, gradients = backward(forward, LOSS, wanted)
-    for value in reversed(wanted):
-        if value not in gradients:
-            raise without_gradient(forward, value)
-    return builder, {value: gradients[value] for value in reversed(wanted)}
+    forward = prune(prepare(graph, wanted.values()))
+    builder, gradients = backward(forward, LOSS, wanted.values())
+    for param in reversed(wanted):
+        if wanted[param] not in gradients:
+            raise without_gradient(forward, param)
+    return builder, {param: gradients[value] for param, value in reversed(wanted.items())}
+
+
+def _read_as(graph: Graph, param: Value, recipe: Recipe) -> Value:
+    """What of a parameter the gradient is built of, f32."""
+    value = read_as(graph, param) if recipe.trained or not param.type.dtype.is_narrow else None
+    if value is None:
+        raise RecipeError(
+            f"'{param.name}' is {param.type}, and only f32 parameters can be trained: "
+            "leave it frozen, or convert it in the model"
+        )
+    return value

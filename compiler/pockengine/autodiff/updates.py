@@ -12,6 +12,8 @@ from ..ops import Emitter
 from ..ops.optimizers import MOMENTUM, OPTIMIZERS, STEP, OptimizerSpec
 from ..recipe import Channels, Clip, Optimizer, Recipe, Scheme
 from .forms.averages import average_state
+from .generator import Noise
+from .narrowed import Storing
 from .rates import Rates
 from .states import States
 
@@ -28,7 +30,9 @@ class Updater:
         self.emitter = Emitter(builder)
         self.rates = Rates(builder, recipe.optimizer)
         self.spec, self.attrs = optimizer_op(recipe.optimizer)
-        self.states = States(builder, recipe.optimizer, self.spec)
+        noise = Noise(builder)
+        self.states = States(builder, recipe.optimizer, self.spec, noise)
+        self.storing = Storing(builder, recipe.trained, noise)
         self.changed: dict[Value, Value] = {}
         self.in_momentum = _gathers(recipe, self.spec, self.attrs)
         recipe.optimizer.check_names([value.name for value in builder.params])
@@ -136,12 +140,13 @@ class Updater:
         _, decay = self.recipe.optimizer.rates_of(param.name)
         kept = self.states.tensors(param.name, gradient)
         old, states = self._slice(param, param), [self.states.read(tensor) for tensor in kept]
-        inputs = (self.states.view(old), gradient, self.rates.rate(param.name), *states, *shared)
+        wide = self.emitter.cast(self.states.view(old), DType.F32)
+        inputs = (wide, gradient, self.rates.rate(param.name), *states, *shared)
         attrs = self.attrs | ({"momentum": 1.0} if self.in_momentum else {})
         new, *new_states = self.emitter.multi(self.spec.op, inputs, **attrs, weight_decay=decay)
         if self.in_momentum:
             new_states = [self.emitter.mul(state, float(self.attrs["momentum"])) for state in new_states]
-        self.changed[param] = self.emitter.reshape(new, old.type.shape)
+        self.changed[param] = self.emitter.reshape(self.storing.stored(param, new), old.type.shape)
         self.builder.updates[param] = self._with_slice(param, param, self.changed[param])
         for tensor, state in zip(kept, new_states, strict=True):
             self.states.write(tensor, state)
@@ -152,7 +157,7 @@ class Updater:
         for param in [value for value in self.builder.params if value in self.builder.updates]:
             self._enter(param.name)
             state = average_state(self.builder, param)
-            new = self.changed.get(param, self.builder.updates[param])
+            new = e.cast(self.changed.get(param, self.builder.updates[param]), state.type.dtype)
             moved = e.add(e.mul(self._slice(param, state), decay), e.mul(new, 1.0 - decay))
             self.builder.updates[state] = self._with_slice(param, state, moved)
 

@@ -27,12 +27,14 @@ class Limits:
     tunes    whether it has choices that can be measured
     clock    cycles a second of what runs its kernels; None: the processor's
     stored   16-bit floats in which it reads frozen parameters; it computes with none
+    trained  16-bit floats in which it also keeps parameters that are trained
     offloads whether its programs leave what a recipe says in the memory of a GPU's host"""
 
     formats: tuple[str, ...]
     tunes: bool
     clock: float | None = None
     stored: tuple[DType, ...] = ()
+    trained: tuple[DType, ...] = ()
     offloads: bool = False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..autodiff import Quantised, widened, with_adapters, with_quantised, without_dropout
+from ..autodiff import Quantised, narrowed, widened, with_adapters, with_quantised, without_dropout
 from ..errors import RecipeError
 from ..ir import Graph
 from ..passes import NOTHING, optimise
@@ -18,8 +18,8 @@ class Resolved:
     """A request whose recipe is applied to its model.
 
     recipe      bound to the model: losses and optimizer have all their fields
-    model       what is trained: the imported model with adapters, in f32, its frozen weights quantised
-    unstored    the same before weights were quantised, where all of `everything` is trained
+    model       what is trained: the imported model with adapters, in f32, its weights stored as the recipe says
+    unstored    the same before that, where all of `everything` is trained
     scheme      what is trained of each parameter
     everything  the same where all is trained that the loss depends on
     quantised   how the quantised weights are stored"""
@@ -42,6 +42,7 @@ def resolve(request: Request) -> Resolved:
     """Apply the recipe to the model. Raises RecipeError."""
     request.progress("resolve", 0, 1)
     _check_offload(request)
+    _check_trained(request)
     recipe = request.recipe.bound(request.model)
     lora, imported = recipe.lora, request.model
     adapted = (
@@ -53,6 +54,10 @@ def resolve(request: Request) -> Resolved:
     stored = request.backend.limits(request.target).stored
     key = ("widened", plain, everything.trained(), stored)
     unstored, model = request.common(key, lambda: widened(plain, everything, stored)), widened(plain, scheme, stored)
+    if (trained := recipe.trained) is not None:
+        wide = model
+        key = ("narrowed", wide, scheme.trained(), trained)
+        model = request.common(key, lambda: narrowed(wide, trained, scheme))
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)
@@ -66,6 +71,15 @@ def _check_offload(request: Request) -> None:
         raise RecipeError(
             f"'offload: {', '.join(asked)}' needs a GPU with memory of its own, beside its host's: the backend "
             f"'{backend.name}' has one memory for all on '{target.name}': leave 'offload' out"
+        )
+
+
+def _check_trained(request: Request) -> None:
+    backend, target, asked = request.backend, request.target, request.recipe.trained
+    if asked and asked.dtype not in backend.limits(target).trained:
+        raise RecipeError(
+            f"the backend '{backend.name}' trains no weights in {asked.weights}: leave 'trained' out, or choose another "
+            "with --backend"
         )
 
 

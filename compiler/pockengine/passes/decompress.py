@@ -9,18 +9,20 @@ from ..ops import decompresses, is_kind, prune, widens
 
 
 def decompress_inside(graph: Graph) -> Graph:
-    """Move `dequantize_blocks` of a weight, and the widening of 16-bit floats, into every contraction region that reads
-    the result, so that the weight is unpacked block by block and its f32 numbers are in memory for no one.
+    """Move `dequantize_blocks` of a weight into every contraction region that reads the result, so that the weight is
+    unpacked block by block and its f32 numbers are in memory for no one.
 
     %d = dequantize_blocks(%q, %s); %y = region(%x, %d) {contraction}   ->   %y = region(%x, %q, %s) {contraction}
-    %d = region(%w) {elementwise: cast}; %y = region(%x, %d) {contraction}   ->   %y = region(%x, %w) {contraction}
     """
     params = {*graph.params}
-    return _inside(graph, lambda node: not decompresses(node) or params.issuperset(node.inputs))
+    return _inside(graph, lambda node: decompresses(node) and params.issuperset(node.inputs))
 
 
 def decompress_all_inside(graph: Graph) -> Graph:
-    """The same of activations in fewer bits, for kernels that take both operands so."""
+    """The same of activations in fewer bits, and of 16-bit floats, for kernels that take both operands so.
+
+    %d = region(%w) {elementwise: cast}; %y = region(%x, %d) {contraction}   ->   %y = region(%x, %w) {contraction}
+    """
     return _inside(graph, lambda node: True)
 
 

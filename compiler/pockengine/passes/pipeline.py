@@ -151,7 +151,7 @@ _EACH: tuple[Pass[Context], ...] = (
     Pass(
         "widen_where_read",
         alone(widen_where_read),
-        "whoever reads a frozen parameter that is stored in 16 bits widens it anew: nothing wide of it is kept",
+        "whoever reads a parameter that is stored in 16 bits widens it anew: nothing wide of it is kept",
         PRIMITIVES,
     ),
     Pass(
@@ -183,7 +183,7 @@ _EACH: tuple[Pass[Context], ...] = (
     Pass(
         "decompress_inside",
         alone(decompress_inside),
-        "a contraction reads a weight of 16 bits or fewer itself, block by block",
+        "a contraction reads a weight of fewer than 16 bits itself, block by block",
         (Form.REGIONS,),
     ),
     Pass(
@@ -211,7 +211,7 @@ _ELSEWHERE: tuple[Pass[Context], ...] = (
     Pass(
         "decompress_all_inside",
         alone(decompress_all_inside),
-        "the same of activations in fewer bits",
+        "the same of activations, and of 16-bit floats",
         (Form.REGIONS,),
     ),
     Pass(

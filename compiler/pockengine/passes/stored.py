@@ -1,9 +1,9 @@
-"""Frozen parameters that are stored in 16 bits: what is wide of them is never kept."""
+"""Parameters that are stored in 16 bits: what is wide of them is never kept."""
 
 from __future__ import annotations
 
 from ..ir import Builder, Graph, Node, Value, substitute
-from ..ops import is_view
+from ..ops import is_view, reads_rows
 
 
 def widen_where_read(graph: Graph) -> Graph:
@@ -12,6 +12,7 @@ def widen_where_read(graph: Graph) -> Graph:
 
     %v = cast(%w; to=f32); %y = matmul(%x, %v); …; %d = matmul(%g, %v)
       ->   %v = cast(%w; to=f32); %y = matmul(%x, %v); …; %u = cast(%w; to=f32); %d = matmul(%g, %u)
+    %v = cast(%w; to=f32); %y = gather(%v, %i) {axis: 0}   ->   %r = gather(%w, %i) {axis: 0}; %y = cast(%r; to=f32)
     """
     stored = {value for value in graph.params if value.type.dtype.is_narrow}
     casts: dict[Value, Node] = {}
@@ -27,6 +28,9 @@ def widen_where_read(graph: Graph) -> Graph:
     read: set[Value] = set()
     for node in graph.nodes:
         if node.outputs[0] in casts:
+            continue
+        if reads_rows(node) and node.inputs[0] in casts:
+            _look_up(builder, casts[node.inputs[0]], node)
             continue
         anew: dict[Value, Value] = {}
         for value in dict.fromkeys(node.inputs):
@@ -46,3 +50,12 @@ def _cast(builder: Builder, cast: Node, reader: Node, first: bool) -> Value:
     builder.phase, builder.origin = reader.phase, cast.origin
     (value,) = builder.node(cast.op, cast.inputs, [cast.output.type], cast.attrs, inferred=True)
     return value
+
+
+def _look_up(builder: Builder, cast: Node, reader: Node) -> None:
+    """The rows of a table as they are stored, then widened."""
+    (table,), attrs, type = cast.inputs, reader.attrs, reader.output.type
+    builder.phase, builder.origin = reader.phase, reader.origin
+    stored = type.with_dtype(table.type.dtype)
+    (rows,) = builder.node(reader.op, (table, *reader.inputs[1:]), [stored], attrs, inferred=True)
+    builder.keep(Node(cast.op, (rows,), reader.outputs, cast.attrs, None, reader.phase, reader.origin))

@@ -20,6 +20,7 @@ from .resolution.scheme import (
     without_gradient,
 )
 from .rules import ALL, FROZEN, UpdateRule
+from .trained import Trained
 
 __all__ = [
     "ALL",
@@ -44,6 +45,7 @@ __all__ = [
     "RateSchedule",
     "Recipe",
     "Scheme",
+    "Trained",
     "Update",
     "UpdateRule",
     "adapter_names",

@@ -27,6 +27,7 @@ from .losses.reading import losses_mapping, losses_of
 from .offload import NOTHING, Offload, offload_mapping, offload_of
 from .optimizer import SGD, Optimizer, optimizer_mapping, optimizer_of
 from .rules import UpdateRule, rules_of
+from .trained import Trained, trained_of
 
 _BATCH_NORM = ("frozen", "train")
 
@@ -56,6 +57,10 @@ def _lora(value: object, where: str) -> Lora | None:
 
 def _frozen(value: object, where: str) -> Frozen | None:
     return None if value is None else frozen_of(value)
+
+
+def _trained(value: object, where: str) -> Trained | None:
+    return None if value is None else trained_of(value)
 
 
 class _Loader(yaml.SafeLoader):
@@ -106,6 +111,7 @@ class Recipe:
     dropout     whether training drops what the model says; False computes as evaluation does
     lora        adapters beside frozen weights; with them `update` may be left out
     frozen      frozen weights in block-quantised numbers; None: as the model has them
+    trained     trained weights in 16 bits; None: in f32
     augment     what training changes about the samples at random, in this order
     generate    whether the artifact also generates tokens, as a causal language model does
     memory      bytes that the training process may take, or a text such as `64MiB`: forward nodes are computed twice
@@ -125,6 +131,7 @@ class Recipe:
     dropout: bool = key(as_flag)
     lora: Lora | None = key(_lora, None)
     frozen: Frozen | None = key(_frozen, None)
+    trained: Trained | None = key(_trained, None)
     augment: tuple[Augmentation, ...] = key(augmentations_of, (), always=False)
     generate: bool = key(as_flag, False, always=False)
     memory: int | None = key(_memory, None, always=False)
@@ -144,6 +151,7 @@ class Recipe:
         dropout: bool = False,
         lora: object = None,
         frozen: object = None,
+        trained: object = None,
         augment: object = (),
         generate: bool = False,
         memory: object = None,

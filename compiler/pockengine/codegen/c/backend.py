@@ -79,7 +79,7 @@ class CBackend(Packs):
 
     def limits(self, target: Target) -> Limits:
         """What the processor's instructions allow."""
-        return Limits(target.processor_formats, tunes=True)
+        return Limits(target.processor_formats, tunes=True, trained=tuple(C.narrowed))
 
     def memory(self, target: Target) -> Memory:
         """The processor's own."""
@@ -97,7 +97,9 @@ class CBackend(Packs):
             return common_attention.unsupported(node, "the C backend")
         if node.op in BARE:
             bits = any(value.type.dtype is DType.BIT for value in (*node.inputs, *node.outputs))
-            return f"the C backend has no {node.op} of bit" if bits else None
+            copies = node.op in expressions.COPIES or (node.op in movement.OPS and node.op != "pad")
+            only_stored = None if copies else expressions.only_stored(node, C)
+            return f"the C backend has no {node.op} of bit" if bits else only_stored
         if node.body is not None:
             inside = (inner for inner in node.body.nodes if not ops.decompresses(inner))
             return next((reason for inner in inside if (reason := _unsupported_inside(inner))), None)
@@ -242,7 +244,7 @@ MOST_STRIDE = 64 * 64
 
 
 def _unsupported_inside(node: Node) -> str | None:
-    reason = expressions.unsupported_types((*node.inputs, *node.outputs), C)
+    reason = expressions.unsupported_types((*node.inputs, *node.outputs), C) or expressions.only_stored(node, C)
     if reason:
         return reason
     if ops.convolution_of(node) is ops.Convolution.IMAGE_GRADIENT and math.prod(node.attrs["stride"]) > MOST_STRIDE:

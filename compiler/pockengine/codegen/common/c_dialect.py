@@ -170,11 +170,14 @@ C = Dialect(
         DType.U64: Element("uint64_t", _unsigned_integer, _unsigned(64)),
         DType.BOOL: Element("uint8_t", _truth, _signed(8)),
         DType.BIT: Element("uint8_t", _truth, _signed(8)),
+        DType.BF16: Element("uint16_t", str, {}),
     },
     bitcast="((union {{ {source} from; {to} to; }}){{{0}}}).to",
     library="pock_",
+    widened={DType.BF16: "((union {{ uint32_t bits; float number; }}){{(uint32_t){0} << 16}}).number"},
+    narrowed={DType.BF16: "pock_bf16({0})"},
 )
-"""The language of this backend's kernels. 16-bit floats are storage formats of packed operands: none is computed with
-here."""
+"""The language of this backend's kernels. 16-bit floats are storage formats, of packed operands and of weights: none is
+computed with here."""
 
 c_type, literal, lowest, highest = C.type, C.literal, C.lowest, C.highest

@@ -13,6 +13,10 @@ from .dialect import Dialect, integer_range
 from .lines import Lines
 
 
+COPIES = frozenset(("gather", "scatter_set"))
+"""Operators that copy what indices say, whatever it stands for."""
+
+
 def unsupported_types(values: Iterable[Value], dialect: Dialect) -> str | None:
     """A reason when a value has an element type that the dialect does not compute with."""
     for value in values:
@@ -72,7 +76,9 @@ class Body:
             to = dialect.type(node.output.type.dtype)
             return dialect.bitcast.format(arguments[0], source=dialect.type(dtype), to=to)
         if node.op == "cast":
-            return _cast(arguments[0], dtype, node.output.type.dtype, dialect)
+            text = _cast(arguments[0], dtype, node.output.type.dtype, dialect)
+            self.needs.update(dialect.called(text))
+            return text
         if node.op == "clip":
             return _clip(arguments[0], dtype, (float(node.attrs["lo"]), float(node.attrs["hi"])), dialect)
         text = operators[node.op]

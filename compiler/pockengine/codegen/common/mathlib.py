@@ -346,6 +346,15 @@ static inline double pock_dmod(double a, double b)
 }
 """
 
+_BF16 = """\
+static inline uint16_t pock_bf16(float x)
+{
+    union { float f; uint32_t i; } u = {x};
+    const uint32_t rounded = (u.i + 0x7FFF + (u.i >> 16 & 1)) >> 16;
+    return (uint16_t)(x != x ? 0x7FC0 : rounded);
+}
+"""
+
 _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bits": (_BITS, ()),
     "float": (_FLOAT, ()),
@@ -362,6 +371,7 @@ _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "lgamma": (_LGAMMA, ("log", "sine")),
     "erfinv": (_ERFINV, ("log",)),
     "pack": (_PACK, ()),
+    "bf16": (_BF16, ()),
     "imod": (_INTEGER_MOD, ()),
     "ipow": (_INTEGER_POW, ()),
     "mod": (_FLOAT_MOD, ()),

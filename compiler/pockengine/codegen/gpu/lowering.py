@@ -87,7 +87,7 @@ def unsupported(node: Node) -> str | None:
         return f"a kernel has at most {MOST_OPERANDS} operands"
     reason = expressions.unsupported_types(values, GPU_C)
     if reason or node.op in BARE or node.op in movement.OPS:
-        moves = node.op in (*movement.OPS, "gather")
+        moves = node.op in movement.OPS or node.op in expressions.COPIES
         return reason or _pooled(node) or (None if moves else expressions.only_stored(node, GPU_C))
     if node.body is not None:
         return next((reason for inner in node.body.nodes if (reason := _inside(inner))), None)
@@ -153,8 +153,8 @@ class Lowering:
     def limits(self, target: Target) -> Limits:
         """What kernels can be made with; the clock is the GPU's."""
         clock = gpu_of(target).clock_mhz * 1e6
-        stored = tuple(GPU_C.widened)
-        return Limits(self.formats, tunes=self.tunes, clock=clock, stored=stored, offloads=self.offloads(target))
+        stored, trained, offloads = tuple(GPU_C.widened), tuple(GPU_C.narrowed), self.offloads(target)
+        return Limits(self.formats, tunes=self.tunes, clock=clock, stored=stored, trained=trained, offloads=offloads)
 
     def offloads(self, target: Target) -> bool:
         """Whether kernels also read and write the memory of the GPU's host, which is another than the GPU's."""

@@ -37,7 +37,7 @@ class ReferenceBackend(Untuned):
 
     def limits(self, target: Target) -> Limits:
         """Products are numpy's, in the type of their operands."""
-        return Limits(("f32",), tunes=False)
+        return Limits(("f32",), tunes=False, trained=(DType.BF16,))
 
     def memory(self, target: Target) -> Memory:
         """The processor's own."""

@@ -77,6 +77,7 @@ _FULL = {"optimizer": SGD, "update": "full"}
 _FULL_8 = {"optimizer": {"name": "adamw", "lr": 1e-5, "state": "int8"}, "update": "full"}
 _LORA = {"optimizer": {"name": "adamw", "lr": 1e-4}, "lora": {"rank": 8, "params": ["*.q_proj", "*.v_proj"]}}
 _INT4, _FP8 = {"frozen": {"weights": "int4"}}, {"frozen": {"weights": "fp8", "activations": "fp8"}}
+_BF16 = {"trained": {"weights": "bf16"}}
 _NORMS = {"optimizer": SGD, "update": [{"params": "*norm.weight"}]}
 _ADAMW = {"optimizer": {"name": "adamw", "lr": 1e-5}, "update": "full"}
 _SHORT: Mapping[str, Any] = {"batch": 1, "tokens": 512}
@@ -87,11 +88,13 @@ STEPS = {
     for step in (
         Step("sparse", "sparse: attention, first FFN of the last 5 layers", _SPARSE),
         Step("sparse-short", "sparse", _SPARSE, **_SHORT),
+        Step("sparse-bf16", "sparse, trained weights in bf16", {**_SPARSE, **_BF16}),
         Step("sparse-fp8", "sparse, the rest and what it multiplies in fp8", {**_SPARSE, **_FP8}),
         Step("norms", "norms alone (there are no biases)", _NORMS),
         Step("lora", "LoRA, r = 8, of queries and values, AdamW", _LORA),
         Step("lora-int4", "LoRA, the rest in int4", {**_LORA, **_INT4}),
         Step("full", "full, AdamW with 8-bit state", _FULL_8),
+        Step("full-bf16", "full, weights in bf16, AdamW with 8-bit state", {**_FULL_8, **_BF16}),
         Step("full-offload", "full, AdamW, state offloaded", {**_ADAMW, "offload": "state"}),
         Step("sparse-4090", "sparse", _SPARSE, target="rtx-4090", **_SHORT),
         Step(

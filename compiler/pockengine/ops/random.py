@@ -101,8 +101,7 @@ def uniform(e: Emitter, shape: Sequence[int], seed: Value, site: int) -> Value:
     """f32 of this shape, of rank 1 or more, evenly spread over [0, 1) in steps of 2^-24.
 
     No two calls for one `seed` (see `seed_of`) have the same `site`: each has numbers of its own."""
-    lanes = (np.arange(shape[-1]) + site * _GOLDEN).astype(np.uint32)
-    bits = _mixed(e, _counted(e, shape, seed, lanes))
+    bits = _words(e, shape, seed, site)
     return e.mul(e.cast(e.op("shift_right", bits, e.scalar(8, bits)), DType.F32), 2.0**-24)
 
 
@@ -111,23 +110,24 @@ def rounded_at_random(e: Emitter, x: Value, seed: Value, site: int) -> Value:
     it right on average. What bf16 has, infinities and NaN stay. `seed` and `site`: as `uniform` takes them.
 
     The lower half of the bits is what is lost: whether it overflows, a random number of as many bits added to it."""
-    counts = _counted(e, x.type.shape, seed, np.arange(x.type.shape[-1], dtype=np.uint32))
-    words = _mixed(e, e.add(counts, e.scalar(site * _GOLDEN % 2**32, counts)))
+    words = _words(e, x.type.shape, seed, site)
     bits = e.add(e.op("bitcast", x, to=DType.U32.value), e.op("shift_right", words, e.scalar(16, words)))
     upper = e.op("bitcast", e.op("bitwise_and", bits, e.scalar(0xFFFF0000, bits)), to=DType.F32.value)
     finite = e.less(e.op("abs", x), math.inf)
     return e.cast(e.where(finite, upper, x), DType.BF16)
 
 
-def _counted(e: Emitter, shape: Sequence[int], seed: Value, lanes: Array) -> Value:
-    """u32 of this shape: each element's index and the seed, `lanes` being what the last axis adds."""
-    # The seed first: a sum of constants alone would be folded to one as large as the tensor.
+def _words(e: Emitter, shape: Sequence[int], seed: Value, site: int) -> Value:
+    """u32 of this shape, every bit of them random."""
+    lanes = (np.arange(shape[-1]) + site * _GOLDEN).astype(np.uint32)
+    # The seed first: a sum of constants alone would be folded to one as large as the tensor. And the site with it: what
+    # two tensors had in common, both would read from memory.
     bits = e.add(e.const(_along(lanes, len(shape), len(shape) - 1)), seed)
     for axis in reversed(range(len(shape) - 1)):
         if shape[axis] > 1:
             starts = (np.arange(shape[axis]) * math.prod(shape[axis + 1 :])).astype(np.uint32)
             bits = e.add(bits, e.const(_along(starts, len(shape), axis)))
-    return bits
+    return _mixed(e, bits)
 
 
 def _along(line: Array, rank: int, axis: int) -> Array:

@@ -8,7 +8,7 @@ from ..autodiff import Quantised, narrowed, widened, with_adapters, with_quantis
 from ..errors import RecipeError
 from ..ir import Graph
 from ..passes import NOTHING, optimise
-from ..recipe import Recipe, Scheme
+from ..recipe import Recipe, Scheme, Trained
 from ..recipe import resolve as resolve_scheme
 from .request import Request
 
@@ -54,10 +54,8 @@ def resolve(request: Request) -> Resolved:
     stored = request.backend.limits(request.target).stored
     key = ("widened", plain, everything.trained(), stored)
     unstored, model = request.common(key, lambda: widened(plain, everything, stored)), widened(plain, scheme, stored)
-    if (trained := recipe.trained) is not None:
-        wide = model
-        key = ("narrowed", wide, scheme.trained(), trained)
-        model = request.common(key, lambda: narrowed(wide, trained, scheme))
+    if recipe.trained is not None:
+        model = _narrowed(request, model, recipe.trained, scheme)
     quantised: tuple[Quantised, ...] = ()
     if recipe.frozen is not None:
         model, quantised = with_quantised(model, recipe.frozen, scheme)
@@ -78,9 +76,14 @@ def _check_trained(request: Request) -> None:
     backend, target, asked = request.backend, request.target, request.recipe.trained
     if asked and asked.dtype not in backend.limits(target).trained:
         raise RecipeError(
-            f"the backend '{backend.name}' trains no weights in {asked.weights}: leave 'trained' out, or choose another "
-            "with --backend"
+            f"the backend '{backend.name}' trains no weights in {asked.weights}: leave 'trained' out, or choose "
+            "another with --backend"
         )
+
+
+def _narrowed(request: Request, model: Graph, trained: Trained, scheme: Scheme) -> Graph:
+    key = ("narrowed", model, trained, scheme.trained())
+    return request.common(key, lambda: narrowed(model, trained, scheme))
 
 
 def _prepared(request: Request, adapted: Graph, dropout: bool) -> Graph:

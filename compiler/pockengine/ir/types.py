@@ -110,6 +110,10 @@ class TensorType:
     def with_dtype(self, dtype: DType) -> TensorType:
         return TensorType(dtype, self.shape)
 
+    def widened(self) -> TensorType:
+        """With f32 in the place of a float of 16 bits."""
+        return self.with_dtype(DType.F32) if self.dtype.is_narrow else self
+
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
 

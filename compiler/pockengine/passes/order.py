@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from ..ir import Graph, Node, Value
-from ..ops import is_view
+from ..ops import is_view, widens
 
 _ANY_TIME = -1.0
 """Before the first place of the graph: what waits for nothing could run then."""
@@ -103,8 +103,9 @@ def overwrites(graph: Graph) -> dict[Node, set[Node]]:
 
 
 def _readers(value: Value, users: dict[Value, list[Node]]) -> Iterable[Node]:
-    """Nodes that read the bytes of `value`: directly or through reshapes, which share them."""
+    """Nodes that read the bytes of `value`: directly, through reshapes, which share them, or widened, which products
+    do themselves in the end."""
     for node in users[value]:
         yield node
-        if is_view(node):
+        if is_view(node) or widens(node):
             yield from _readers(node.output, users)

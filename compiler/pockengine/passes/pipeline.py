@@ -183,7 +183,7 @@ _EACH: tuple[Pass[Context], ...] = (
     Pass(
         "decompress_inside",
         alone(decompress_inside),
-        "a contraction reads a weight of fewer than 16 bits itself, block by block",
+        "a contraction reads a weight of 16 bits or fewer itself, block by block",
         (Form.REGIONS,),
     ),
     Pass(
@@ -211,7 +211,7 @@ _ELSEWHERE: tuple[Pass[Context], ...] = (
     Pass(
         "decompress_all_inside",
         alone(decompress_all_inside),
-        "the same of activations, and of 16-bit floats",
+        "the same of activations in fewer bits",
         (Form.REGIONS,),
     ),
     Pass(

@@ -49,7 +49,7 @@ class _Prologues:
         if node.region_kind is not RegionKind.CONTRACTION or node.body is None:
             return []
         found = []
-        for value in _packed(_anchor(node)):
+        for value in packed(_anchor(node)):
             reads = sum(inner.inputs.count(value) for inner in node.body.nodes)
             if reads == 1 and value in self.made and self._fits(self.made[value], node):
                 found.append(self.made[value])
@@ -109,7 +109,7 @@ def _anchor(region: Node) -> Node:
     return next(inner for inner in region.body.nodes if is_kind(inner, "contraction"))
 
 
-def _packed(anchor: Node) -> list[Value]:
+def packed(anchor: Node) -> list[Value]:
     """The operands that a contraction packs, each element once. No images that windows read several times, and no
     operands of a template that packs differently: convolutions with groups, and by minimal filtering."""
     if anchor.output.type.dtype is not DType.F32:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...ir import Builder, DType, Graph, Value, substitute, verify
+from ...ir import Builder, Graph, Value, substitute, verify
 
 
 def average_state(builder: Builder, param: Value) -> Value:
     """The state `NAME.ema`, which starts with the parameter's contents; f32 where those have 16 bits, which would lose
     what an average moves by."""
-    type = param.type.with_dtype(DType.F32) if param.type.dtype.is_narrow else param.type
-    return builder.state(f"{param.name}.ema", type, param)
+    return builder.state(f"{param.name}.ema", param.type.widened(), param)
 
 
 def averaged(model: Graph, params: Iterable[Value]) -> Graph:

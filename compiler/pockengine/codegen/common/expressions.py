@@ -12,7 +12,6 @@ from ...ir import Array, DType, Graph, Node, Value
 from .dialect import Dialect, integer_range
 from .lines import Lines
 
-
 COPIES = frozenset(("gather", "scatter_set"))
 """Operators that copy what indices say, whatever it stands for."""
 

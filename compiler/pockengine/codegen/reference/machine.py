@@ -46,7 +46,7 @@ class Machine:
         for state in self.model.states:
             first = np.full(state.type.shape, state.fill, state.type.dtype.numpy)
             average = None if state.average_of is None else self.read(self.model.params[state.average_of])
-            self.write(state, first if average is None else average)
+            self.write(state, first if average is None else average.astype(state.type.dtype.numpy))
         self._open = True
 
     def read(self, tensor: Tensor) -> Array:
@@ -158,7 +158,7 @@ class Machine:
             self.write(tensor, array)
         for state in self.model.states:
             if state.average_of is not None and self.model.params[state.average_of] is tensor:
-                self.write(state, array)
+                self.write(state, np.asarray(array).astype(state.type.dtype.numpy))
 
     def may_replace(self, tensor: Tensor, array: Array) -> None:
         """Raises DataError where a tensor takes no other contents than those compiled in."""
@@ -173,7 +173,7 @@ class Machine:
         """Writes all parameters, or those that training changes, as safetensors; moving averages in their place."""
         averages = {state.average_of: state for state in self.model.states if state.average_of is not None}
         wanted = {
-            tensor.name: self.read(averages.get(index, tensor))
+            tensor.name: self.read(averages.get(index, tensor)).astype(tensor.type.dtype.numpy)
             for index, tensor in enumerate(self.model.params)
             if tensor.trained or not only_trained
         }

@@ -184,7 +184,7 @@ class _Reader:
         tensor, average_of = self._tensor(item), None
         if isinstance(item, dict) and item.get("average_of") is not None:
             average_of = _get(item, "average_of", int)
-            if not 0 <= average_of < len(params) or params[average_of].type != tensor.type:
+            if not 0 <= average_of < len(params) or tensor.type != params[average_of].type.widened():
                 raise _Wrong(f"the state '{tensor.name}' is the average of no parameter of its type")
         return replace(tensor, fill=_get(item, "fill", float), average_of=average_of)
 

@@ -113,7 +113,9 @@ def _watched(space: Space) -> Space:
             total = e.add(total, part)
         rows = e.broadcast_to(e.reshape(total, (1, total.type.size)), (batch, total.type.size))
         builder.outputs[_OUTPUT.format(place)] = rows
-    base = space.base.with_(loss=[_bound(loss, outputs) for loss in space.base.loss], ema=None, frozen=None)
+    base = space.base.with_(
+        loss=[_bound(loss, outputs) for loss in space.base.loss], ema=None, frozen=None, trained=None
+    )
     return Space(builder.finish(), base, space.units)
 
 

@@ -30,7 +30,7 @@ def gradient_ratio(
     check_without_adapters(space)
     work, importance = work or Work(), importance or {}
     clock = Clock(work.seconds)
-    base = space.base.with_(accumulate=1, ema=None, frozen=None, last_batch="drop")
+    base = space.base.with_(accumulate=1, ema=None, frozen=None, trained=None, last_batch="drop")
     artifact = work.compiled(space, Space(space.graph, base, space.units).recipe(space.full))
     identity = identity_of(space, space.base, {"data": data}, seed=work.seed, steps=steps)
     kept = KeptArrays(work.kept("ratio.safetensors", identity))

@@ -154,7 +154,7 @@ class OpenProgram:
 def measured_recipe(space: Space) -> Recipe:
     """What schemes are trained with: the base recipe, but evaluated without averages and with all weights as they
     are."""
-    return space.base.with_(ema=None, frozen=None, last_batch="drop")
+    return space.base.with_(ema=None, frozen=None, trained=None, last_batch="drop")
 
 
 def trains_number_by_number(recipe: Recipe) -> bool:

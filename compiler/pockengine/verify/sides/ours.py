@@ -30,6 +30,9 @@ def comparable(recipe: Recipe) -> tuple[Recipe, tuple[str, ...]]:
         raise RecipeError(
             "optimizer state in 8 bits is rounded at random, so no two programs agree: verify with 'state: f32'"
         )
+    if recipe.trained is not None:
+        notes.append("weights are trained in f32: in 16 bits, rounding would be most of what differs")
+        recipe = recipe.with_(trained=None)
     if recipe.dropout:
         notes.append("dropout is left out: the two would drop different numbers")
         lora = dataclasses.replace(recipe.lora, dropout=0.0) if recipe.lora else None

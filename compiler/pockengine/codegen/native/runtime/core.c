@@ -30,11 +30,27 @@ static void copy(char *to, const char *from, size_t bytes) {
     }
 }
 
+/* Of a parameter in bf16 the average is f32: the same bits, and zeros below. */
+static void start_average(const pock_tensor *state, char *const space[POCK_SPACES]) {
+    const pock_tensor *param = state->average_of;
+    char *to = resolve(state->ref, space);
+    const char *from = resolve(param->ref, space);
+    if (param->dtype == state->dtype) {
+        copy(to, from, (size_t)state->nbytes);
+        return;
+    }
+    const uint16_t *numbers = (const uint16_t *)(const void *)from;
+    uint32_t *wide = (uint32_t *)(void *)to;
+    for (size_t i = 0; i < (size_t)state->nbytes / sizeof *wide; i++) {
+        wide[i] = (uint32_t)numbers[i] << 16;
+    }
+}
+
 void pock_restart_average(const pock_model *model, char *const space[POCK_SPACES], const pock_tensor *param) {
     for (uint32_t index = 0; index < model->state_count; index++) {
         const pock_tensor *state = &model->states[index];
         if (state->average_of == param) {
-            copy(resolve(state->ref, space), resolve(param->ref, space), (size_t)param->nbytes);
+            start_average(state, space);
         }
     }
 }
@@ -45,7 +61,7 @@ void pock_init_states(const pock_model *model, char *const space[POCK_SPACES]) {
         const pock_tensor *state = &model->states[index];
         char *bytes = resolve(state->ref, space);
         if (state->average_of) {
-            copy(bytes, resolve(state->average_of->ref, space), (size_t)state->nbytes);
+            start_average(state, space);
         } else if (state->dtype == POCK_F32) {
             float *values = (float *)(void *)bytes;
             for (size_t i = 0; i < (size_t)state->nbytes / sizeof(float); i++) {

@@ -53,8 +53,8 @@ typedef struct {
  * index memory with them, so the runtime refuses others but `ignored` (labels that do not count; 0 when there is no such
  * number). `target` is a pock_target. `average_of`, when not NULL, says that the state is the moving average of a parameter:
  * it starts with the parameter's contents instead of `fill`, eval and predict read it in the parameter's place, and it is
- * what is saved under the parameter's name. `rounded`, when not 0, is what a frozen parameter of f32 is rounded to when it is
- * read to memory: POCK_BF16 or POCK_F16. */
+ * what is saved under the parameter's name, in the parameter's type; of one in bf16 it is f32. `rounded`, when not 0, is what
+ * a frozen parameter of f32 is rounded to when it is read to memory: POCK_BF16 or POCK_F16. */
 typedef struct pock_tensor {
     const char *name;
     uint8_t dtype, rank, trained;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rounded.h"
 #include "tables.h"
 #include "tensor_file.h"
 
@@ -125,21 +126,37 @@ int pock_machine_load(pock_machine *machine, const char *path, pock_error *error
     return code;
 }
 
-/* NULL for what is not in memory as it is in files. */
-static const void *contents(const pock_machine *machine, const pock_tensor *tensor) {
-    return pock_stays_in_file(tensor) ? NULL : pock_machine_at(machine, tensor);
+/* What is saved of a parameter; NULL for what is not in memory as it is in files. */
+static const void *contents(const pock_machine *machine, const pock_tensor *param) {
+    const pock_tensor *kept = pock_machine_averaged(machine, param);
+    return pock_stays_in_file(kept) || kept->dtype != param->dtype ? NULL : pock_machine_at(machine, kept);
 }
 
-/* What stays in the weights file, put into a file of all parameters piece by piece. */
-static int put_tables(const pock_machine *machine, pock_tensor_writer *writer, pock_error *error) {
+/* A piece of such a parameter: it stays in the weights file, or is in bf16 and has an average of f32. */
+static int piece_of(const pock_machine *machine, const pock_tensor *param, uint16_t *piece, size_t bytes, uint64_t at,
+                    pock_error *error) {
+    const pock_tensor *kept = pock_machine_averaged(machine, param);
+    if (kept == param) {
+        return pock_table_read(machine, param, piece, bytes, at, error);
+    }
+    const float *average = pock_machine_at(machine, kept);
+    pock_round(piece, param->dtype, average + (size_t)at / sizeof *piece, bytes / sizeof *piece);
+    return POCK_OK;
+}
+
+/* Puts them into a file of all parameters, or of those that training changes. */
+static int put_pieces(const pock_machine *machine, pock_tensor_writer *writer, int only_trained, pock_error *error) {
     uint64_t begin = 0;
     int code = POCK_OK;
     for (uint32_t i = 0; i < machine->model->param_count; i++) {
         const pock_tensor *param = &machine->model->params[i];
-        char piece[POCK_PIECE];
-        for (uint64_t at = 0; pock_stays_in_file(param) && at < param->nbytes && !code; at += POCK_PIECE) {
+        if (only_trained && !param->trained) {
+            continue;
+        }
+        uint16_t piece[POCK_PIECE / sizeof(uint16_t)];
+        for (uint64_t at = 0; !contents(machine, param) && at < param->nbytes && !code; at += POCK_PIECE) {
             size_t bytes = pock_piece_at(param, at);
-            code = pock_table_read(machine, param, piece, bytes, at, error);
+            code = piece_of(machine, param, piece, bytes, at, error);
             code = code ? code : pock_tensor_writer_put(writer, begin + at, piece, bytes, error);
         }
         begin += param->nbytes;
@@ -158,7 +175,7 @@ int pock_machine_save(const pock_machine *machine, const char *path, int only_tr
         const pock_tensor *param = &model->params[i];
         if (param->trained || !only_trained) {
             entries[count++] = (pock_entry){param->name, param->dtype, param->rank, param->shape, param->nbytes,
-                                            contents(machine, pock_machine_averaged(machine, param))};
+                                            contents(machine, param)};
         }
     }
     if (!only_trained) {
@@ -167,9 +184,7 @@ int pock_machine_save(const pock_machine *machine, const char *path, int only_tr
     pock_tensor_writer writer = {0};
     int code = pock_machine_fetch(machine, error);
     code = code ? code : pock_tensor_writer_open(&writer, path, entries, count, "{\"format\":\"pt\"}", error);
-    if (!code && !only_trained) {
-        code = put_tables(machine, &writer, error);
-    }
+    code = code ? code : put_pieces(machine, &writer, only_trained, error);
     code = code ? code : pock_tensor_writer_commit(&writer, error);
     pock_tensor_writer_abandon(&writer);
     if (!only_trained) {

@@ -115,6 +115,6 @@ def _rounded(array: Array, dtype: DType) -> Array:
 
 
 def _to(array: Array, dtype: np.dtype[np.generic]) -> Array:
-    made = array.astype(dtype)
+    made = np.asarray(array).astype(dtype)
     let_go(array)
     return made

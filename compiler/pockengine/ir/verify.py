@@ -68,6 +68,6 @@ def _wrong_result(graph: Graph, defined: Set[Value]) -> str | None:
         if target not in graph.states and target not in params:
             return f"{target.name} is updated but is neither parameter nor state"
     for state, fill in graph.states.items():
-        if isinstance(fill, Value) and (fill not in params or fill.type != state.type):
+        if isinstance(fill, Value) and (fill not in params or state.type != fill.type.widened()):
             return f"the state {state.name} starts with {fill.name}, which is no parameter of its type"
     return None

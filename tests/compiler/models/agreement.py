@@ -14,7 +14,7 @@ from pockengine import interp
 from pockengine.autodiff import train_graph, with_adapters
 from pockengine.autodiff.step import LOSS
 from pockengine.compile import compile
-from pockengine.ir import Array, Graph
+from pockengine.ir import Array, DType, Graph
 from pockengine.recipe import ALL, SGD, AdamW, Channels, Recipe, Scheme, is_adapter, resolve
 from pockengine.targets import Target
 
@@ -125,8 +125,14 @@ def compared(
             losses = [session.step(family.feeds(step)) for step in range(STEPS)]
             found = session.state()
     adapters = {name: tensor for name, tensor in initial.items() if is_adapter(name)}
-    expected = reference.train(family, scheme, recipe, adapters, STEPS)
+    narrow = {name for name, tensor in initial.items() if tensor.dtype == DType.BF16.numpy}
+    expected = reference.train(family, scheme, recipe, adapters, STEPS, narrow)
+    initial, found = ({name: _wide(tensor) for name, tensor in tensors.items()} for tensors in (initial, found))
     return _compare(scheme, initial, (losses, found), expected)
+
+
+def _wide(tensor: Array) -> Array:
+    return tensor.astype(np.float32) if tensor.dtype == DType.BF16.numpy else tensor
 
 
 def _compare(

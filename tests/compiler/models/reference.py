@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 
@@ -14,10 +14,16 @@ from .family import Family, named
 
 
 def train(
-    family: Family, scheme: Scheme, recipe: Recipe, adapters: Mapping[str, Array], steps: int
+    family: Family,
+    scheme: Scheme,
+    recipe: Recipe,
+    adapters: Mapping[str, Array],
+    steps: int,
+    narrow: Collection[str] = (),
 ) -> tuple[list[float], dict[str, Array]]:
     """Losses of `steps` training steps, one new batch each, and the final tensors by name; `adapters` are the initial
-    contents of low-rank adapters by name.
+    contents of low-rank adapters by name, `narrow` the parameters that lie in bf16 from step to step, rounded to the
+    nearest.
 
     PyTorch knows no channel-sparse update, so it is emulated: the gradient outside the channels is zeroed before the
     step and the weight there restored after it (weight decay would move it)."""
@@ -32,6 +38,8 @@ def train(
         if isinstance(update, Channels):
             masks[key] = _mask(parameter, update)
     trained = {key: parameter for key, parameter in module.named_parameters() if parameter.requires_grad}
+    rounded = [parameter for key, parameter in module.named_parameters() if key in narrow]
+    _round(rounded)
     torch_optimizer = _optimizer(recipe.optimizer, list(trained.values()))
     losses = []
     for step in range(steps):
@@ -47,8 +55,15 @@ def train(
         with torch.no_grad():
             for key, mask in masks.items():
                 trained[key].copy_(torch.where(mask.bool(), trained[key], before[key]))
+        _round(rounded)
         losses.append(loss.item())
     return losses, _state(module)
+
+
+def _round(parameters: list[torch.nn.Parameter]) -> None:
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter.copy_(parameter.bfloat16())
 
 
 def _state(module: torch.nn.Module) -> dict[str, Array]:

@@ -58,6 +58,28 @@ def test_no_frozen_weight_is_in_memory_as_f32(checkpoint: Path) -> None:
         assert sum(any(map(widens, body)) for body in bodies) > 10
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "int8"])
+def test_no_trained_weight_is_in_memory_as_f32(checkpoint: Path, optimizer: str) -> None:
+    """Products read the weights of bf16, and each update rounds what it makes of one. Gradients are as large: that of
+    a table, and with 8-bit state the others, one after the other."""
+    full = {"sgd": {"name": "sgd", "lr": 0.1}, "int8": {"name": "adamw", "state": "int8"}}[optimizer]
+    recipe = Recipe(loss="causal_lm", optimizer=full, trained={"weights": "bf16"})
+    target = replace(get("h200"), compute="bf16")
+    planned = plan_programs(Request(graph_of(checkpoint, 1, 32), recipe, target, backend=backends.get("cuda")))
+    large = {value: value.type for value in planned.model.params if value.type.rank == 2}
+    assert {type.dtype for type in large.values()} == {DType.BF16} and len(large) == 16
+    sizes = {type.size for type in large.values()}
+    for name, program in planned.programs.items():
+        nodes = [step.node for step in program.steps]
+        assert not [node for node in nodes if node.body is not None and all(map(widens, node.body.nodes))]
+        made = [(node, value.type.dtype) for node in nodes for value in node.outputs if value.type.size in sizes]
+        assert DType.U32 not in {dtype for _, dtype in made}
+        gradients = [node for node, dtype in made if dtype is DType.F32]
+        assert name == "train" or not gradients
+        assert all(node.phase == "backward" for node in gradients)
+        assert optimizer == "int8" or [node.op for node in gradients] in ([], ["scatter_add"])
+
+
 def test_the_table_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = tmp_path / "gpu.md"
     document.write_text("before\n<!-- begin gpu-language-models -->\n<!-- end gpu-language-models -->\nafter\n")

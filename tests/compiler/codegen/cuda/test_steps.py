@@ -9,6 +9,7 @@ import pytest
 
 from pockengine.compile import compile
 from pockengine.compile.planned import Planned
+from pockengine.ir import DType
 from pockengine.recipe import Recipe
 from tests.compiler.codegen.cuda.driver import here, make_driver, needs_compiler
 from tests.compiler.codegen.opencl.apart import apart
@@ -70,6 +71,29 @@ def test_ten_steps_of_other_models(family: str, kind: str, tmp_path: Path, monke
 def _family_compared(family: str, kind: str) -> Agreement:
     one = imported(family)
     return compared(one.family, one.graph, family_recipe(one.family, kind), target=here())
+
+
+NARROW = {"weights": "bf16", "rounding": "nearest", "params": ["*_proj", "*embed_tokens", "lm_head"]}
+
+
+def test_ten_steps_of_a_llama_whose_weights_are_trained_in_bf16(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Planned] = []
+    one = imported("llama")
+    recipe = family_recipe(one.family, "full").with_(trained=NARROW)
+    compile(one.graph, recipe.bound(one.graph), here(), 2, inspect=lambda made, _: planned.append(made))
+    assert sum(value.type.dtype is DType.BF16 for value in planned[0].model.params) == 16
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(planned[0].programs, tmp_path)))
+    found = apart(_narrow_compared)
+    assert found.updated
+    assert not found.problems
+
+
+def _narrow_compared() -> Agreement:
+    one = imported("llama")
+    recipe = family_recipe(one.family, "full").with_(trained=NARROW)
+    return compared(one.family, one.graph, recipe, target=here())
 
 
 def _recipe(model: str, update: str, optimizer: str) -> Recipe:

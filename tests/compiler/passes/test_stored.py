@@ -1,4 +1,4 @@
-"""Frozen parameters of 16 bits: widened anew by each reader, inside it where it is a product."""
+"""Parameters of 16 bits: widened anew by each reader, inside it where it is a product."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pockengine.interp import evaluate
 from pockengine.ir import Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.passes.decompress import decompress_inside
-from pockengine.passes.fuse import fuse_apart
+from pockengine.passes.fuse import fuse, fuse_apart
+from pockengine.passes.order import reorder
 from pockengine.passes.stored import widen_where_read
 
 WEIGHT = np.arange(9).reshape(3, 3).astype(ml_dtypes.bfloat16)
@@ -63,3 +64,37 @@ def test_what_is_read_beside_the_product_too_is_widened_before_it() -> None:
 def test_what_is_no_16_bit_parameter_is_left_alone() -> None:
     graph = _network(DType.F64)
     assert widen_where_read(graph) is graph
+
+
+def test_rows_of_a_table_are_looked_up_as_they_are_stored() -> None:
+    builder = Builder("net")
+    e, indices = Emitter(builder), builder.input("i", TensorType(DType.I64, (2,)))
+    wide = e.cast(builder.param("w", TensorType(DType.BF16, (3, 3)), WEIGHT), DType.F32)
+    builder.outputs = {"rows": e.op("gather", wide, indices, axis=0), "columns": e.op("gather", wide, indices, axis=1)}
+    before = builder.finish()
+    after = widen_where_read(before)
+    assert [(node.op, node.output.type.dtype.value) for node in after.nodes] == [
+        ("gather", "bf16"),
+        ("cast", "f32"),
+        ("cast", "f32"),
+        ("gather", "f32"),
+    ]
+    given = {"i": np.array([2, 0])}
+    for name, expected in evaluate(before, given).items():
+        np.testing.assert_array_equal(evaluate(after, given)[name], expected)
+
+
+def test_an_update_waits_for_products_that_widen_the_old_weight() -> None:
+    """Fused with what such a product reads, it could not."""
+    builder = Builder("net")
+    builder.phase = "backward"
+    e, x = Emitter(builder), builder.input("x", TensorType(DType.F32, (3, 3)))
+    w = builder.param("w", TensorType(DType.BF16, (3, 3)), WEIGHT)
+    wide, h = e.cast(w, DType.F32), e.op("exp", x)
+    builder.outputs = {"y": e.matmul(h, wide)}
+    builder.phase = "update"
+    builder.updates[w] = e.cast(e.sub(wide, h), DType.BF16)
+    after = reorder(decompress_inside(fuse(widen_where_read(builder.finish()))))
+    read = [index for index, node in enumerate(after.nodes) if w in node.inputs]
+    (written,) = (index for index, node in enumerate(after.nodes) if after.updates[w] in node.outputs)
+    assert len(read) == 2 and written >= max(read)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pockengine.compile import Planned, Request, compile, plan_programs
 from pockengine.errors import RecipeError
+from pockengine.frontends import from_torch
 from pockengine.ir import Array, Builder, DType, Graph, TensorType
 from pockengine.ops import Emitter
 from pockengine.plan.space import Space

@@ -76,8 +76,9 @@ def figures(summary: Mapping[str, Any]) -> dict[str, str]:
     of_clip = f"; gradients that wait for their norm: {size(clip)}" if clip else ""
     there = summary.get("host_bytes")
     offloaded = f", and {size(there)} in the host's memory" if there else ""
+    narrow = f", {count(summary['trained_in_16_bits'])} in 16 bits" if "trained_in_16_bits" in summary else ""
     rows = {
-        "trained": f"{count(summary['trained_parameters'])} of {count(summary['parameters'])} numbers",
+        "trained": f"{count(summary['trained_parameters'])} of {count(summary['parameters'])} numbers{narrow}",
         "nodes": f"{summary['nodes_forward']} forward, {summary['nodes_backward']} backward (training all: {dense})",
         "operations": ", ".join(f"{count(value)} {phase}" for phase, value in summary["flops"].items()),
         "arena": f"{size(summary['arena_bytes'])} (lower bound {size(summary['lower_bound_bytes'])}){of_clip}",

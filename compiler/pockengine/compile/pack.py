@@ -81,6 +81,7 @@ def summary(planned: Planned, kernels: int) -> dict[str, Any]:
         "parameters": _numbers(planned),
         "trained_parameters": sum(_trained_size(planned, value) for value in planned.model.params),
         "left_out": dict(planned.scheme.left_out),
+        **_trained(planned),
         **_quantised(planned),
         **_generation(planned),
     }
@@ -101,6 +102,14 @@ def _numbers(planned: Planned) -> int:
     stored = {name for quantised in planned.quantised for name in quantised.names}
     kept = sum(value.type.size for value in planned.model.params if value.name not in stored)
     return kept + sum(math.prod(quantised.shape) for quantised in planned.quantised)
+
+
+def _trained(planned: Planned) -> dict[str, Any]:
+    """Trained numbers that lie in 16 bits; nothing where the recipe asks for none."""
+    if planned.recipe.trained is None:
+        return {}
+    narrow = (value for value in planned.model.params if value.type.dtype is planned.recipe.trained.dtype)
+    return {"trained_in_16_bits": sum(_trained_size(planned, value) for value in narrow)}
 
 
 def _quantised(planned: Planned) -> dict[str, Any]:

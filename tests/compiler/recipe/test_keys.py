@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pockengine.errors import RecipeError
-from pockengine.recipe import OPTIMIZERS, Clip, Frozen, Group, Lora, RateSchedule, Recipe, UpdateRule
+from pockengine.recipe import OPTIMIZERS, Clip, Frozen, Group, Lora, RateSchedule, Recipe, Trained, UpdateRule
 from pockengine.recipe.augment import AUGMENTATIONS
 from pockengine.recipe.fields import as_count, as_flag
 from pockengine.recipe.keys import canonical, key, keys_of, read_keys
@@ -30,6 +30,7 @@ SECTIONS = {
     "### Augmentation": tuple(AUGMENTATIONS.values()),
     "### Low-rank adapters": (Lora,),
     "### Frozen weights in fewer bits": (Frozen,),
+    "### Trained weights in 16 bits": (Trained,),
     "## Update rules": (UpdateRule,),
 }
 

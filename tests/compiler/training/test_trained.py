@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pockengine.compile import Planned, Request, compile, plan_programs
+from pockengine.cli.console import figures
+from pockengine.compile import Planned, Request, compile, plan_programs, summary
 from pockengine.errors import RecipeError
 from pockengine.frontends import from_torch
 from pockengine.ir import Array, Builder, DType, Graph, TensorType
@@ -56,8 +57,9 @@ def _side(network: Network, recipe: Recipe) -> Torch:
 
 def _spacing(x: Array) -> Array:
     """From a number of bf16 to the next."""
-    exponents: Array = np.frexp(np.maximum(np.abs(x), 1e-30))[1]
-    return np.exp2(exponents - 8.0)
+    _, exponents = np.frexp(np.maximum(np.abs(x), 1e-30))
+    spacing: Array = np.exp2(exponents - 8.0)
+    return spacing
 
 
 def _assert_same(found: Mapping[str, Array], side: Torch) -> None:
@@ -70,7 +72,7 @@ def _assert_same(found: Mapping[str, Array], side: Torch) -> None:
         wide = found[name].astype(np.float32)
         assert (np.abs(wide - expected) <= 1.01 * _spacing(expected)).all(), name
         assert trained == (wide != start).any(), name
-        apart += np.count_nonzero(wide != expected)
+        apart += int(np.count_nonzero(wide != expected))
     assert apart <= 2
 
 
@@ -301,6 +303,9 @@ def test_named_weights_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = {"weights": "bf16", "params": ["head", "*.first.bias"]}
     planned = plan_programs(Request(frozen_models.graph(), Recipe(trained=trained), get("raspberry-pi-4")))
     narrow = [value.name for value in planned.model.params if value.type.dtype is DType.BF16]
+    stated = summary(planned, kernels=0)
+    assert stated["trained_in_16_bits"] == sum(planned.model.param(name).type.size for name in narrow)
+    assert figures(stated)["trained"].endswith(" in 16 bits")
     assert sorted(narrow) == ["blocks.0.first.bias", "blocks.1.first.bias", "head.weight"]
     limits = type(planned.backend).limits
     monkeypatch.setattr(type(planned.backend), "limits", lambda *a: replace(limits(*a), trained=()))

@@ -104,13 +104,15 @@ class Whole:
 class Grid:
     """A launch on a GPU: blocks of threads, each of which shares memory of its own. `trips` is how often a thread waits
     for memory, one time after the other, where that is known; `from_host` how many bytes it copies from the host's;
-    `pieces` of the work are taken by blocks in turn, where they are more than blocks."""
+    `pieces` of the work are taken by blocks in turn, where they are more than blocks. `cycles` are those that its
+    multiprocessors take at least by the model of its template, if that has one."""
 
     blocks: int
     threads: int
     trips: int = 1
     from_host: int = 0
     pieces: int = 0
+    cycles: float = 0.0
 
 
 Launch = Tasks | Whole | Grid

@@ -42,8 +42,9 @@ def start_cycles(gpu: Gpu) -> float:
 
 
 def call_cycles(call: Call, units: str | None, gpu: Gpu) -> float:
-    """A roofline: arithmetic on the units that it uses (`units`: the format of matrix units), and the memory's
-    bandwidth. The multiprocessor with the most blocks is waited for; so is memory, as often as the threads do."""
+    """A roofline: arithmetic on the units that it uses (`units`: the format of matrix units), the memory's bandwidth,
+    and what its template says. The multiprocessor with the most blocks is waited for; so is memory, as often as the
+    threads do."""
     assert isinstance(call.launch, Grid)
     rate = gpu.flops_per_cycle if units is None else gpu.matrix_flops_per_cycle(units)
     pieces = max(call.launch.blocks, call.launch.pieces)
@@ -51,7 +52,7 @@ def call_cycles(call: Call, units: str | None, gpu: Gpu) -> float:
     idle = most * gpu.multiprocessors / max(1, pieces)
     cached = gpu.multiprocessors * CACHE_BYTES
     work = max(call.flops * idle / rate, call.bytes * idle / cached, call.bytes / gpu.bytes_per_cycle)
-    work = max(work, call.launch.from_host / gpu.link_bytes_per_cycle)
+    work = max(work, call.launch.from_host / gpu.link_bytes_per_cycle, call.launch.cycles)
     waves = -(-most * call.launch.threads // RESIDENT)
     return start_cycles(gpu) + max(work, (call.launch.trips - 1) * waves * LATENCY)
 
@@ -110,12 +111,13 @@ class Tail:
 @dataclass(frozen=True)
 class Cut:
     """The sums of a product in `parts`, each of `terms` terms (the last one of what is left), which other blocks make;
-    of its `tail` alone, if there is one. `cycles` is what all of it takes."""
+    of its `tail` alone, if there is one. `cycles` is what all of it takes, `making` without adding up parts."""
 
     parts: int
     terms: int
     cycles: float
     tail: Tail | None = None
+    making: float = 0.0
 
 
 LEAST_STEPS = 4
@@ -131,10 +133,10 @@ def cuts(blocks: int, terms: int, pace: Pace, result_bytes: int, limit: int, gpu
     for parts, each in _proposals(steps):
         if parts > 1 and parts * result_bytes > limit:
             break
-        cycles = pace.cycles(blocks * parts, each, gpu)
+        cycles = making = pace.cycles(blocks * parts, each, gpu)
         if parts > 1:
             cycles += start_cycles(gpu) + 2 * parts * result_bytes / gpu.bytes_per_cycle
-        ways.append(Cut(parts, each * pace.deep, cycles))
+        ways.append(Cut(parts, each * pace.deep, cycles, making=making))
     return ways
 
 
@@ -154,9 +156,9 @@ def tails(tiles: int, turn: int, shape: tuple[int, int], terms: int, pace: Pace,
         nbytes = parts * tail.size * F32_BYTES
         if parts == 1 or rest * parts > turn or nbytes > limit:
             continue
-        cycles = pace.cycles(tail.first * each_takes, steps, gpu) + pace.cycles(rest * parts * each_takes, each, gpu)
-        cycles += start_cycles(gpu) + 2 * nbytes / gpu.bytes_per_cycle
-        ways.append(Cut(parts, each * pace.deep, cycles, tail))
+        making = pace.cycles(tail.first * each_takes, steps, gpu) + pace.cycles(rest * parts * each_takes, each, gpu)
+        cycles = making + start_cycles(gpu) + 2 * nbytes / gpu.bytes_per_cycle
+        ways.append(Cut(parts, each * pace.deep, cycles, tail, making))
     return ways
 
 

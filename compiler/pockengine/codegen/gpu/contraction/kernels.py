@@ -266,7 +266,8 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     made, workspace = way.kernel(writers()), way.product.bytes if way.product is not None else 0
     terms = best.terms if best.tail is None else k
     trips = round(-(-min(k, terms) // way.pace.deep) * way.pace.latency / LATENCY)
-    operands, grid = (*node.inputs, *node.outputs), way.grid(best, max(1, trips), gpu)
+    operands = (*node.inputs, *node.outputs)
+    grid = replace(way.grid(best, max(1, trips), gpu), cycles=best.making)
     flops, nbytes = int(flops_of(node) * share), int(bytes_of(node) * share)
     if best.parts == 1 and not way.apart:
         return [Call(made, operands, WHOLE if way.product is not None else (), grid, flops, nbytes)], workspace

@@ -67,6 +67,17 @@ class Gpu:
         return self.arch.startswith("sm_")
 
     @property
+    def compiles_itself(self) -> bool:
+        """Whether its driver compiles kernels, from OpenCL C: then they use no matrix units, and widen 16-bit floats to
+        multiply them."""
+        return bool(self.arch) and not self.arch.startswith("sm_")
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The formats beside f32 in which it multiplies, with sums in f32."""
+        return ("bf16", "f16", "tf32") if self.has_matrix_units else ("f16",)
+
+    @property
     def has_fp8_units(self) -> bool:
         """Whether they multiply 8-bit floats, too: from compute capability 8.9 on."""
         found = re.fullmatch(r"sm_(\d+)a?", self.arch)

@@ -109,8 +109,8 @@ class Target:
     @property
     def formats(self) -> tuple[str, ...]:
         """The formats of COMPUTE in which this device multiplies: its processor or its GPU."""
-        has_units = self.gpu is not None and self.gpu.has_matrix_units
-        return COMPUTE if has_units else self.processor_formats
+        own = self.gpu.formats if self.gpu is not None else ()
+        return tuple(name for name in COMPUTE if name in own or name in self.processor_formats)
 
     @property
     def processor_formats(self) -> tuple[str, ...]:

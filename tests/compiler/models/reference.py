@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -20,10 +21,11 @@ def train(
     adapters: Mapping[str, Array],
     steps: int,
     narrow: Collection[str] = (),
+    within: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[list[float], dict[str, Array]]:
     """Losses of `steps` training steps, one new batch each, and the final tensors by name; `adapters` are the initial
     contents of low-rank adapters by name, `narrow` the parameters that lie in bf16 from step to step, rounded to the
-    nearest.
+    nearest. Losses and gradients are computed `within` a context.
 
     PyTorch knows no channel-sparse update, so it is emulated: the gradient outside the channels is zeroed before the
     step and the weight there restored after it (weight decay would move it)."""
@@ -43,9 +45,10 @@ def train(
     torch_optimizer = _optimizer(recipe.optimizer, list(trained.values()))
     losses = []
     for step in range(steps):
-        loss = family.criterion(named(module(**family.inputs(step))), family.targets(step))
         torch_optimizer.zero_grad()
-        loss.backward()
+        with within():
+            loss = family.criterion(named(module(**family.inputs(step))), family.targets(step))
+            loss.backward()
         before = {key: trained[key].detach().clone() for key in masks}
         for key, mask in masks.items():
             gradient = trained[key].grad

@@ -11,13 +11,6 @@ from ..common.dialect import Element
 
 _F32 = C.elements[DType.F32]
 
-_MAGNITUDE = "((uint32_t){0} & 0x7fff)"
-_HALF = (
-    f"({_MAGNITUDE} < 0x400 ? (float){_MAGNITUDE} * 5.9604645e-8f : SAME_BITS(uint32_t, float, ({_MAGNITUDE} << 13) + "
-    f"({_MAGNITUDE} < 0x7c00 ? 0x38000000u : 0x70000000u))) * ({{0}} & 0x8000 ? -1.0f : 1.0f)"
-)
-"""The bits of an f16: below 2^-14 a multiple of 2^-24, above by another bias of the exponent; infinity and NaN last."""
-
 GPU_C = replace(
     C,
     name="GPU-C",
@@ -28,7 +21,7 @@ GPU_C = replace(
         DType.F16: Element("uint16_t", str, {}),
     },
     bitcast="SAME_BITS({source}, {to}, {0})",
-    widened={DType.BF16: "SAME_BITS(uint32_t, float, (uint32_t){0} << 16)", DType.F16: _HALF},
+    widened={DType.BF16: "SAME_BITS(uint32_t, float, (uint32_t){0} << 16)", DType.F16: "UNPACK_F16({0})"},
     narrowed={DType.BF16: "(uint16_t)PACK_BF16({0}, 0.0f)", DType.F16: "(uint16_t)PACK_F16({0}, 0.0f)"},
 )
 """C computes a single power in double precision; a GPU's own function is good to 16 units in the last place (OpenCL

@@ -16,7 +16,7 @@ from ...passes.rounded_weights import read_rounded
 from ...plan.lowering import RUNTIME_BYTES
 from ...plan.pipeline import Pipeline, Planning
 from ...plan.program import SCRATCH, Lowered, Packing
-from ...targets import Target
+from ...targets import Gpu, Target
 from ..backend import Description, Limits
 from ..common import expressions
 from ..common.identity import identity
@@ -28,7 +28,7 @@ from .contraction import kernels as contraction
 from .contraction import matrix
 from .contraction.kernels import Products
 from .dialect import GPU_C
-from .pace import call_cycles, gpu_of
+from .pace import USUAL, call_cycles, gpu_of
 from .source import MOST_OPERANDS
 from .tunable import TunableProducts, has_choice
 
@@ -145,6 +145,8 @@ class Lowering:
     pipeline: Pipeline = GPU
     formats: tuple[str, ...] = ("f32",)
     tunes: bool = True
+    usual: Gpu = USUAL
+    """The GPU of targets that have none of their own."""
 
     def __init__(self, picks: Picks | None = None) -> None:
         """`picks` has choices by `identity`, for one target; the model chooses the rest."""
@@ -152,9 +154,13 @@ class Lowering:
 
     def limits(self, target: Target) -> Limits:
         """What kernels can be made with; the clock is the GPU's."""
-        clock = gpu_of(target).clock_mhz * 1e6
+        clock = gpu_of(self._seen(target)).clock_mhz * 1e6
         stored, trained, offloads = tuple(GPU_C.widened), tuple(GPU_C.narrowed), self.offloads(target)
         return Limits(self.formats, tunes=self.tunes, clock=clock, stored=stored, trained=trained, offloads=offloads)
+
+    def _seen(self, target: Target) -> Target:
+        """The target with the GPU that kernels are made for."""
+        return target if target.gpu is not None else replace(target, gpu=self.usual)
 
     def offloads(self, target: Target) -> bool:
         """Whether kernels also read and write the memory of the GPU's host, which is another than the GPU's."""
@@ -172,16 +178,17 @@ class Lowering:
         """The kernels of one node."""
         choice = self._picks.get(identity(node)) if self._picks and has_choice(node) else None
         assert choice is None or isinstance(choice, Products)
-        return lower(node, target, choice)
+        return lower(node, self._seen(target), choice)
 
     def cost(self, lowered: Lowered, target: Target, threads: int) -> float:
         """Cycles of the target's GPU, as `call_cycles` tells them."""
-        gpu = gpu_of(target)
+        gpu = gpu_of(self._seen(target))
         return sum(call_cycles(call, matrix.units_of(call.kernel, target.compute), gpu) for call in lowered.calls)
 
     def rounds(self, node: Node, target: Target) -> DType | None:
-        """What matrix units multiply in 16 bits."""
-        return contraction.rounds(node, target) or attention.rounds(node, target)
+        """What products multiply in 16 bits."""
+        seen = self._seen(target)
+        return contraction.rounds(node, seen) or attention.rounds(node, seen)
 
     def packing(self, node: Node, target: Target, threads: int) -> tuple[int, Packing] | None:
         """There is one lowering."""
@@ -214,7 +221,7 @@ class Lowering:
 
     def tunable(self, node: Node, target: Target, threads: int) -> TunableProducts | None:
         """A contraction of f32; None of other nodes."""
-        return TunableProducts(node, target) if has_choice(node) else None
+        return TunableProducts(node, self._seen(target)) if has_choice(node) else None
 
     def describe(self, node: Node, target: Target, threads: int, choice: Choice | None = None) -> Description | None:
         """How the products of a contraction are made."""

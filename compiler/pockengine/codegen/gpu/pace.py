@@ -12,7 +12,7 @@ from ...plan.program import Call, Grid
 from ...targets import Gpu, Target
 
 USUAL = Gpu("", multiprocessors=4, clock_mhz=1000, f32_per_cycle=128, bf16_per_cycle=128, memory_mb_per_s=32_000)
-"""A small GPU, where a target says nothing of its own."""
+"""A small GPU with everything that kernels may use, where a target says nothing of its own."""
 START_SECONDS = 4e-6
 """From the end of a kernel to the first result of the next."""
 CACHE_BYTES = 40

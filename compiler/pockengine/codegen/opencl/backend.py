@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
 from ..gpu.launches import launches_name
 from ..gpu.lowering import Lowering
+from ..gpu.pace import USUAL
 from ..model import Model
 from ..native import toolchain
 from ..native.host import is_host, said_by
@@ -25,6 +27,8 @@ class OpenCLBackend(Lowering, Accelerated):
     """GPU-C kernels that the device compiles; see `codegen.backend.Backend`."""
 
     name = "opencl"
+    formats = ("f32", "f16")
+    usual = replace(USUAL, arch="opencl")
 
     def memory(self, target: Target) -> Memory:
         """The processor's own, which the GPUs of phones and boards share."""

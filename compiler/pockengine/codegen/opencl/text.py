@@ -30,6 +30,10 @@ static uint f16_bits(float a)
     vstore_half_rte(a, 0, (half *)&bits);
     return bits;
 }
+static float UNPACK_F16(ushort bits)
+{
+    return vload_half(0, (const half *)&bits);
+}
 #define PACK_BF16(a, b) (bf16_bits(a) | bf16_bits(b) << 16)
 #define PACK_F16(a, b) (f16_bits(a) | f16_bits(b) << 16)
 #define half pock_half

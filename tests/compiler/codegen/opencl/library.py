@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pockengine.plan.space import BLOCKS
 from pockengine.targets import get
 from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
+from tests.compiler.codegen.test_narrow import rounded
 
 SPACES = len(BLOCKS)
 ARENA_BYTES = 16 << 20
@@ -43,13 +45,13 @@ class Failed(Exception):
 class Device:
     """The kernels of many cases in one program; operands and workspace lie in the arena, with garbage around them."""
 
-    def __init__(self, folder: Path, cases: Sequence[Case]) -> None:
-        backend = OpenCLBackend()
+    def __init__(self, folder: Path, cases: Sequence[Case], compute: str = "f32") -> None:
+        backend, target = OpenCLBackend(), replace(get("host"), compute=compute)
         self.cases = list(cases)
         self.lowered: list[Lowered] = []
         for case in cases:
             assert backend.unsupported(case.node) is None, case.label
-            self.lowered.append(backend.lower(case.node, get("host"), 1))
+            self.lowered.append(backend.lower(case.node, target, 1))
         calls = [call for lowered in self.lowered for call in lowered.calls]
         self.numbers = {symbol: number for number, symbol in enumerate(kernels_of(calls))}
         sources = dict(device_runtime().sources)
@@ -69,10 +71,11 @@ class Device:
         """Let the device go."""
         self._library.pock_device_close(self._device)
 
-    def check(self, index: int) -> None:
-        """Compare a case with the interpreter, also with every in-place pair that the backend allows."""
+    def check(self, index: int, wanted: Case) -> None:
+        """Compare a case with the interpreter's answer to `wanted`, also with every in-place pair that the backend
+        allows."""
         for pair in (None, *self.lowered[index].inplace):
-            compare(self.cases[index], self._run(index, pair), f"in place {pair}")
+            compare(wanted, self._run(index, pair), f"in place {pair}")
 
     def _run(self, index: int, inplace: tuple[int, int] | None) -> list[Array]:
         lowered, arena = self.lowered[index], self._blocks[0]
@@ -92,13 +95,13 @@ class Device:
             raise Failed(self._error.raw[4:].split(b"\0")[0].decode())
 
 
-def check_all(cases: Sequence[Case], folder: Path) -> None:
-    """Compare every case with the interpreter, in a process of its own. Compiled programs are not kept: that would take
-    as long as compiling them."""
+def check_all(cases: Sequence[Case], folder: Path, compute: str = "f32") -> None:
+    """Compare every case with the interpreter, in a process of its own; one that multiplies in `compute`, with operands
+    that are rounded. Compiled programs are not kept: that would take as long as compiling them."""
     os.environ["POCK_KERNEL_CACHE"] = ""
-    device = Device(folder, cases)
-    for index in range(len(cases)):
-        device.check(index)
+    device = Device(folder, cases, compute)
+    for index, case in enumerate(cases):
+        device.check(index, case if compute == "f32" else rounded(case, replace(get("host"), compute=compute)))
     device.close()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pockengine.artifact.run import model_command
 from pockengine.codegen import backends
 from pockengine.codegen.gpu import lowering
 from pockengine.compile import compile
+from pockengine.errors import TargetError
 from pockengine.ir import Array, DType, Node, TensorType, Value
 from pockengine.targets import get
 from tests.compiler.codegen.opencl.apart import apart
@@ -136,5 +136,10 @@ def test_what_a_gpu_cannot_do_is_refused_with_a_reason(node: Node, part: str) ->
 
 
 def test_other_number_formats_are_refused() -> None:
-    target = replace(get("host"), compute="bf16")
-    assert backends.get("opencl").limits(target).formats == ("f32",)
+    assert backends.get("opencl").limits(get("host")).formats == ("f32", "f16")
+    for name in ("snapdragon-8-gen-3-gpu", "mali-g610"):
+        assert get(name).computing("f16").compute == "f16"
+    with pytest.raises(TargetError, match="'mali-g610' has no bf16 products .* choose f32 or f16 with --compute"):
+        get("mali-g610").computing("bf16")
+    with pytest.raises(TargetError, match="the backend 'opencl' does not multiply in bf16: choose f32 or f16"):
+        compile(tokens(masked=True), EVERYTHING, "snapdragon-8-gen-3-gpu", compute="bf16")

@@ -1,4 +1,4 @@
-"""Kernels of contractions: in tiles, on a GPU's matrix units where a format of theirs is wanted.
+"""Kernels of contractions: in tiles, on a GPU's matrix units where a format of theirs is wanted, or of f16 without.
 
 Thin results (few rows or columns, as of depthwise convolutions) have a few threads for each element instead. Where a
 product has fewer blocks than a GPU has multiprocessors, others make parts of its sums: see `pace.cut`."""
@@ -19,7 +19,7 @@ from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
 from ..pace import F32_BYTES, LATENCY, Cut, Pace, cuts, gpu_of, resident, start_cycles, tails
 from ..source import THREADS, blocks_of
-from . import groups, libraries, matrix, specialised, streamed, thin, tiled, winograd
+from . import groups, halves, libraries, matrix, specialised, streamed, thin, tiled, winograd
 from .rings import can_be_copied
 from .straight import E4M3
 from .sums import sums
@@ -238,8 +238,8 @@ def lower(node: Node, target: Target, choice: Products | None = None) -> Lowered
 
 
 def rounds(node: Node, target: Target) -> DType | None:
-    """The 16-bit format in which matrix units multiply a contraction region's operands; None where they do not, and
-    where those are 8-bit floats."""
+    """The 16-bit format to which a contraction region's operands are rounded; None where they are not, and where matrix
+    units multiply 8-bit floats."""
     if node.region_kind is not RegionKind.CONTRACTION or target.compute not in ("bf16", "f16"):
         return None
     anchor = anchor_of(node)
@@ -290,7 +290,13 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
             yield _Way(lanes.name, partial(thin.thin, how=lanes), blocks, THREADS, lanes.pace())
         return
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
-    if compute != "f32" and dtype is DType.F32 and matrix.suits(part):
+    narrow = compute != "f32" and dtype is DType.F32 and matrix.suits(part)
+    if narrow and gpu.compiles_itself:
+        for tile in tiled.TILES:
+            made, pace = partial(halves.tiled, tile=tile), halves.pace(tile, gpu, sizes)
+            yield _Way(f"{tile.name} {compute}", made, batch * tile.blocks(m, n), tiled.BLOCK, pace, compute)
+        return
+    if narrow:
         writer = Writer(node, anchor, part, Cut(1, k, 0.0))
         yield from _on_units(writer, E4M3 if _multiplies_codes(writer, gpu) else compute, gpu, sizes)
         return
@@ -298,7 +304,7 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
     for tile in tiled.TILES:
         pace = tile.pace(gpu, streams, sizes)
         made = partial(tiled.tiled, tile=tile, streams=streams)
-        yield _Way(tile.name, made, batch * tile.blocks(m, n), tiled.SIDE * tiled.SIDE, pace)
+        yield _Way(tile.name, made, batch * tile.blocks(m, n), tiled.BLOCK, pace)
 
 
 def _multiplies_codes(writer: Writer, gpu: Gpu) -> bool:

@@ -28,13 +28,13 @@ from dataclasses import dataclass
 
 from ....plan.program import Kernel
 from ....targets import Gpu
-from ...common.index_maps import Contraction, inside
+from ...common.index_maps import Contraction
 from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
 from . import straight
 from .rings import SIDES, Loads, Ring, Tile, pitch_of, rings_of, words_of
 from .straight import PITCH, WORDS, numbers_of
 from .streamed import Side, goes_along_k, stages_for, steps
-from .writer import Writer, guarded
+from .writer import Writer
 
 FORMATS = ("bf16", "f16", "tf32")
 LEAST = 16
@@ -251,26 +251,12 @@ def _places(writer: Writer, side: str, width: int) -> None:
 
 def _fetch(writer: Writer, side: str, shape: Shape, compute: str) -> None:
     """From memory to registers: rounded, or as it is stored."""
-    code, k = writer.code, writer.part.sizes()[3]
-    access, axis, flat, extent = writer.side(side)
-    numbers, as_stored = numbers_of(compute), straight.is_multiplied_as_stored(writer, side, compute)
+    code = writer.code
     code.line("#pragma unroll")
     with code.block(f"for (int w = 0; w < {_share(side, shape)}; ++w)"):
         code.line(f"const int e = THREAD + w * {shape.threads};")
         _places(writer, side, shape.widths[side])
-        code.line(f"const ptrdiff_t {flat} = {flat}0 + x;")
-        code.line(f"{'uint32_t' if as_stored else 'float'} some[{numbers}] = {{0}};")
-        with code.block(f"if ({flat} < {extent})"):
-            writer.digits(flat, axis)
-            code.line("#pragma unroll")
-            with code.block(f"for (int h = 0; h < {numbers}; ++h)"):
-                code.line(f"const ptrdiff_t k = k0 + kk * {numbers} + h;")
-                with code.block(f"if (k < {k})"):
-                    writer.digits("k", writer.part.k)
-                    with guarded(code, inside(access)):
-                        code.line(f"some[h] = {writer.bits(access) if as_stored else writer.element(access)};")
-        packed = "TF32(some[0])" if numbers == 1 else f"PACK_{compute.upper()}(some[0], some[1])"
-        code.line(f"next_{side}[w] = {'some[0] | some[1] << 16' if as_stored else packed};")
+        code.line(f"next_{side}[w] = {straight.word(writer, side, compute)};")
 
 
 def _keep(writer: Writer, side: str, shape: Shape) -> None:

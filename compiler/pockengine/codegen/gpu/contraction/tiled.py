@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ....plan.program import Kernel
@@ -13,6 +15,7 @@ from .writer import Writer, guarded, is_run
 
 SIDE = 16
 """A block's threads form a square of this side."""
+BLOCK = SIDE * SIDE
 DEPTH = 16
 """Products that a tile in shared memory is deep."""
 
@@ -46,12 +49,12 @@ class Tile:
         """Of tiles of f32 that are copied in the background."""
         return stages_for((self.rows + self.columns) * DEPTH * 4)
 
-    def pace(self, gpu: Gpu, streams: bool, sizes: tuple[float, float]) -> Pace:
+    def pace(self, gpu: Gpu, streams: bool, sizes: tuple[float, float], numbers: int = 1) -> Pace:
         """Of a block: the slowest of arithmetic, of reading operands, whose numbers have `sizes` in bytes, and of
-        reading the tiles in shared memory."""
+        reading the tiles in shared memory, whose words have so many `numbers`."""
         flops = 2 * self.rows * self.columns * DEPTH / gpu.f32_per_cycle
         read = (self.rows * sizes[0] + self.columns * sizes[1]) * DEPTH / CACHE_BYTES
-        shared = SIDE * SIDE // WARP * DEPTH * (self.m + self.n)
+        shared = BLOCK // WARP * DEPTH // numbers * (self.m + self.n)
         return Pace(DEPTH, max(flops, read, shared), LATENCY / (self.stages - 1 if streams else 1), resident=2)
 
 
@@ -60,19 +63,10 @@ TILES = (Tile(4, 4), Tile(4, 2), Tile(2, 4), Tile(4, 1), Tile(2, 2), Tile(1, 4),
 
 
 def tiled(writer: Writer, tile: Tile, streams: bool) -> Kernel:
-    """Blocks go through the tiles of the result by rows. `streams`: operands are copied in the background."""
-    code, (batch, m, n, _) = writer.code, writer.part.sizes()
-    across, down = -(-n // tile.columns), -(-m // tile.rows)
-    with writer.function(batch * across * down):
-        stages = f"[{tile.stages}]" if streams else ""
-        for side, width in (("left", tile.rows), ("right", tile.columns)):
-            code.line(f"SHARED {writer.type} {side}_tile{stages}[{DEPTH}][{width}] __attribute__((aligned(16)));")
-        code.line(f"const ptrdiff_t b = block / {across * down};")
-        code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {tile.rows};")
-        code.line(f"const ptrdiff_t n0 = block % {across} * {tile.columns};")
-        code.line(f"const int tx = THREAD % {SIDE}, ty = THREAD / {SIDE};")
-        writer.digits("b", writer.part.b)
-        code.line(f"{writer.type} sums[{tile.m}][{tile.n}] = {{{{0}}}};")
+    """From tiles of whole numbers. `streams`: operands are copied in the background."""
+    code, (_, m, n, _) = writer.code, writer.part.sizes()
+    stages = f"[{tile.stages}]" if streams else ""
+    with result(writer, tile, f"{writer.type} {{}}_tile{stages}[{DEPTH}]"):
         if streams:
             _streamed(writer, tile)
         else:
@@ -82,6 +76,25 @@ def tiled(writer: Writer, tile: Tile, streams: bool) -> Kernel:
                 code.line("BARRIER;")
                 _multiply(writer, tile, "")
                 code.line("BARRIER;")
+    return writer.kernel("streamed" if streams else "product")
+
+
+@contextmanager
+def result(writer: Writer, tile: Tile, tiles: str) -> Iterator[None]:
+    """The function around what adds to the thread's `sums`. Blocks go through the tiles of the result by rows. `tiles`
+    declares those of an operand, of the side {}, but for how wide they are."""
+    code, (batch, m, n, _) = writer.code, writer.part.sizes()
+    across, down = -(-n // tile.columns), -(-m // tile.rows)
+    with writer.function(batch * across * down):
+        for side, width in (("left", tile.rows), ("right", tile.columns)):
+            code.line(f"SHARED {tiles.format(side)}[{width}] __attribute__((aligned(16)));")
+        code.line(f"const ptrdiff_t b = block / {across * down};")
+        code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {tile.rows};")
+        code.line(f"const ptrdiff_t n0 = block % {across} * {tile.columns};")
+        code.line(f"const int tx = THREAD % {SIDE}, ty = THREAD / {SIDE};")
+        writer.digits("b", writer.part.b)
+        code.line(f"{writer.type} sums[{tile.m}][{tile.n}] = {{{{0}}}};")
+        yield
         with (
             code.block(f"for (int i = 0; i < {tile.m}; ++i)"),
             code.block(f"for (int j = 0; j < {tile.n}; ++j)"),
@@ -89,7 +102,6 @@ def tiled(writer: Writer, tile: Tile, streams: bool) -> Kernel:
             code.line(f"const ptrdiff_t m = m0 + ty + i * {SIDE}, n = n0 + tx + j * {SIDE};")
             with code.block(f"if (m < {m} && n < {n})"):
                 writer.give("sums[i][j]")
-    return writer.kernel("streamed" if streams else "product")
 
 
 def _streamed(writer: Writer, tile: Tile) -> None:
@@ -97,7 +109,7 @@ def _streamed(writer: Writer, tile: Tile) -> None:
 
     def load() -> None:
         for side in (left, right):
-            side.load(writer, SIDE * SIDE)
+            side.load(writer, BLOCK)
 
     steps(writer.code, DEPTH, tile.stages, load, lambda: _multiply(writer, tile, "[stage]"))
 
@@ -119,7 +131,7 @@ def _load(writer: Writer, side: str, access: Access, axis: Axis, flat: str, widt
     """Every thread brings some elements of a tile; neighbours in memory come to neighbouring threads."""
     code, k = writer.code, writer.part.sizes()[3]
     along_k = is_run(access, writer.part.k) and not is_run(access, axis)
-    with code.block(f"for (int e = THREAD; e < {DEPTH * width}; e += {SIDE * SIDE})"):
+    with code.block(f"for (int e = THREAD; e < {DEPTH * width}; e += {BLOCK})"):
         if along_k:
             code.line(f"const int kk = e % {DEPTH}, x = e / {DEPTH};")
         else:

@@ -75,6 +75,21 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Texels:
+    """An operand that a GPU reads in texels, pieces of 16 bytes, through its texture cache (OpenCL's image1d_buffer_t).
+
+    operand  by its place among a call's
+    count    of texels"""
+
+    operand: int
+    count: int
+
+
+Map = TensorMap | Texels
+"""What a kernel is told of an operand beside where it lies."""
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One function of the device's. `symbol` names it, so that equal work on equal shapes is one kernel; `source` is
     what the backend's `build` makes it of, in the backend's own language; `shared` how many bytes of a GPU's shared
@@ -84,7 +99,7 @@ class Kernel:
     symbol: str
     source: str
     shared: int = 0
-    maps: tuple[TensorMap, ...] = ()
+    maps: tuple[Map, ...] = ()
     product: Product | None = None
 
 

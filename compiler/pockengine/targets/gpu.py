@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -31,7 +32,8 @@ class Gpu:
     f32_per_cycle       operations of one multiprocessor in a cycle; a multiplication with an addition is two
     bf16_per_cycle      the same of its matrix units, which add up in f32; without them as `f32_per_cycle`
     memory_mb_per_s     10^6 bytes that its memory gives in a second
-    link_mb_per_s       10^6 bytes that come from its host's memory in a second, where that is another"""
+    link_mb_per_s       10^6 bytes that come from its host's memory in a second, where that is another
+    image_reads         whether it reads images quicker than buffers: then their reads have a cache of their own"""
 
     arch: str
     multiprocessors: int
@@ -40,6 +42,7 @@ class Gpu:
     bf16_per_cycle: int
     memory_mb_per_s: int
     link_mb_per_s: int = 12_000
+    image_reads: bool = False
 
     @property
     def bytes_per_cycle(self) -> float:
@@ -104,6 +107,13 @@ class Gpu:
         return asdict(self)
 
 
+_WANTED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "str": ("text", lambda value: isinstance(value, str) and value != ""),
+    "int": ("a positive whole number", lambda value: type(value) is int and value > 0),
+    "bool": ("true or false", lambda value: type(value) is bool),
+}
+
+
 def gpu_of(table: object, origin: str) -> Gpu | None:
     """The table of a file called `origin`; None where there is none. TargetError for unknown, missing or mistyped
     keys."""
@@ -115,9 +125,8 @@ def gpu_of(table: object, origin: str) -> Gpu | None:
     for key, value in table.items():
         if key not in kinds:
             raise TargetError(f"{origin}: gpu has an unknown key '{key}'{nearest(key, kinds)}")
-        right = isinstance(value, str) and value if kinds[key] == "str" else type(value) is int and value > 0
-        if not right:
-            wanted = "text" if kinds[key] == "str" else "a positive whole number"
+        wanted, right = _WANTED[kinds[key]]
+        if not right(value):
             raise TargetError(f"{origin}: gpu.{key} must be {wanted}, not {value!r}")
     needed = [field.name for field in fields(Gpu) if field.default is MISSING]
     if missing := sorted(set(needed) - table.keys()):

@@ -230,6 +230,7 @@ def test_a_gpu_is_told_as_its_maker_does_and_survives_a_manifest() -> None:
         (("clock_mhz = 625", "clock_mhz = 0"), "gpu.clock_mhz must be a positive whole number, not 0"),
         (("clock_mhz = 625", "clock_mhz = true"), "gpu.clock_mhz must be a positive whole number"),
         (('"sm_87"', "87"), "gpu.arch must be text"),
+        (("memory_mb", "image_reads = 1\nmemory_mb"), "gpu.image_reads must be true or false, not 1"),
         (("multiprocessors", "multiprocesors"), "unknown key 'multiprocesors' (did you mean 'multiprocessors'?)"),
         (("[gpu]", "[[gpu]]"), "gpu must be a table"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...plan.program import Call, Grid, Kernel, TensorMap
+from ...plan.program import Call, Grid, Kernel, Map, TensorMap
 from ..gpu.hopper.units import WGMMA
 from ..gpu.launches import grids_of, lists_of
 
@@ -57,6 +57,8 @@ PRELUDE = """\
 #define MBARRIER_ARRIVE_AT(b, rank) pock_mbarrier_arrive(pock_of_block(b, rank), 0)
 #define TENSOR_MAP(name) const pock_tensor_map *name
 #define TENSOR_COPY(to, map, full, ...) pock_tensor_copy(to, map, full, (const int[]){__VA_ARGS__})
+#define TEXELS(i) const pock_texels *texels##i
+#define TEXEL(i, at, to) pock_texel(texels##i, at, to)
 #define MBARRIER_INIT(b, count) pock_mbarrier_init(b, count)
 #define MBARRIERS_SEEN
 #define MBARRIER_ARRIVE(b) pock_mbarrier_arrive(b, 0)
@@ -85,7 +87,7 @@ def _unit(kernel: Kernel, header: str, grid: Grid, operands: int) -> str:
     waits = re.search(r"\b(BARRIER|QUAD_MAX|QUAD_SUM|WGMMA_WAIT)\b", text) is not None
     cluster = 2 if "KERNEL_IN_PAIRS" in text else int(waits)
     arguments = ", ".join([*(f"arg[{i}]" for i in range(operands)), *(f"&map{i}" for i in range(len(kernel.maps)))])
-    maps = "\n".join(f"    const pock_tensor_map map{i} = {_map(one)};" for i, one in enumerate(kernel.maps))
+    maps = "\n".join(f"    const {_map(one, f'map{i}')};" for i, one in enumerate(kernel.maps))
     return f"""\
 {header}
 {PRELUDE}{products}
@@ -116,6 +118,9 @@ def _wgmma(form: str, format: str, columns: str) -> str:
     return f"#define WGMMA_{form}{format}_{columns}({parameters}) pock_group_multiply(&{asked})\n"
 
 
-def _map(of: TensorMap) -> str:
-    """The C of what it says, of the operands `arg`."""
-    return f"{{(const char *)arg[{of.operand}] + {of.offset}, {lists_of(of)}, {len(of.extents)}, {of.itemsize}}}"
+def _map(of: Map, name: str) -> str:
+    """C's declaration of what it says, of the operands `arg`."""
+    if not isinstance(of, TensorMap):
+        return f"pock_texels {name} = {{(const char *)arg[{of.operand}], {of.count}}}"
+    begins = f"(const char *)arg[{of.operand}] + {of.offset}"
+    return f"pock_tensor_map {name} = {{{begins}, {lists_of(of)}, {len(of.extents)}, {of.itemsize}}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
-from ...plan.program import Call, Grid, Kernel, Product, Program, TensorMap
+from ...plan.program import Call, Grid, Kernel, Map, Product, Program, TensorMap
 
 
 def calls_of(programs: Mapping[str, Program]) -> list[Call]:
@@ -74,8 +74,10 @@ def _product(of: Product) -> str:
     return f"{{{{{sizes}}}, {matrices}, {tf32}, {of.scratch}, {of.used}, {of.bytes}}}"
 
 
-def _map(of: TensorMap) -> str:
+def _map(of: Map) -> str:
     """C's initialiser of a pock_device_map."""
+    if not isinstance(of, TensorMap):
+        return f"{{{of.operand}}}"
     return f"{{{of.operand}, {of.offset}, {of.itemsize}, {len(of.extents)}, {lists_of(of)}}}"
 
 

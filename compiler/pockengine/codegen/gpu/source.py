@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...ir import Node, TensorType
-from ...plan.program import Call, Grid, Kernel, TensorMap
+from ...plan.program import Call, Grid, Kernel, Map
 from ...targets import Gpu
 from ..common.lines import Lines
 from ..common.region import bytes_of, flops_of
@@ -101,7 +101,7 @@ def kernel(
     body: str,
     helpers: Iterable[str] = (),
     shared: int = 0,
-    maps: Sequence[TensorMap] = (),
+    maps: Sequence[Map] = (),
 ) -> Kernel:
     """Make a kernel of GPU-C text. `title` is one line for the reader; it must not hold the user's names, so that equal
     work is one kernel. Helpers that kernels share are defined once in a text of several. `shared`: bytes of POOL;

@@ -34,6 +34,13 @@ static float UNPACK_F16(ushort bits)
 {
     return vload_half(0, (const half *)&bits);
 }
+#ifdef POCK_IMAGES
+#define TEXELS(i) read_only image1d_buffer_t texels##i, const long texel##i
+#define TEXEL(i, at, to) vstore4(read_imageui(texels##i, (int)(texel##i + (at))), 0, to)
+#else
+#define TEXELS(i) global const uint *texels##i, const long texel##i
+#define TEXEL(i, at, to) vstore4(vload4(texel##i + (at), texels##i), 0, to)
+#endif
 #define PACK_BF16(a, b) (bf16_bits(a) | bf16_bits(b) << 16)
 #define PACK_F16(a, b) (f16_bits(a) | f16_bits(b) << 16)
 #define half pock_half
@@ -108,6 +115,8 @@ def launches_c(calls: Collection[Call], header: str) -> str:
         lines.append("    ,")
     lines.append("};")
     lines.append(f"const uint32_t pock_kernel_text_count = {len(pieces)};")
+    reads = any(call.kernel.maps for call in calls)
+    lines.append(f"const int pock_kernels_read_images = {int(reads)};")
     lines.append(f"const int pock_kernels_need_double = {int(_needs_double(kernels))};")
     lines.append("const char *const pock_kernel_names[] = {")
     lines += [f'    "{symbol}",' for symbol in kernels] or ["    0,"]

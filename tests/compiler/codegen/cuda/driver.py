@@ -11,7 +11,7 @@ import pytest
 
 from pockengine.codegen.cuda.build import device_runtime
 from pockengine.codegen.gpu.launches import calls_of, grids_of
-from pockengine.plan.program import Call, Program, TensorMap
+from pockengine.plan.program import Call, Map, Program, TensorMap
 from pockengine.targets import Gpu, Memory, Target, get
 from tests.compiler.codegen.gpu.emulated import emulated_sources
 from tests.compiler.codegen.harness import compile_sources
@@ -73,8 +73,9 @@ def add_library(folder: Path) -> None:
     compile_sources(folder, {"fake": text}, get("host"), ("-O1",), name="libcublasLt.so.12")
 
 
-def _wanted(map: TensorMap) -> str:
+def _wanted(map: Map) -> str:
     """C's initialiser of what a kernel's parameter must say."""
+    assert isinstance(map, TensorMap)
     of = (map.operand, map.offset, map.itemsize, len(map.extents))
     return (
         "{"

@@ -13,7 +13,7 @@ from pockengine.codegen.cuda.architecture import architecture_of
 from pockengine.codegen.cuda.build import images_of
 from pockengine.codegen.gpu.launches import kernels_of
 from pockengine.ir import Array
-from pockengine.plan.program import Call, Grid, Kernel, Lowered, TensorMap
+from pockengine.plan.program import Call, Grid, Kernel, Lowered, Map, TensorMap
 from pockengine.targets import Target
 from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
@@ -56,9 +56,10 @@ class Kernels:
         grid = (call.launch.blocks, 1, 1, call.launch.threads, 1, 1, call.kernel.shared)
         self.ask("cuLaunchKernel", self._functions[call.kernel.symbol], *grid, self.stream, arguments, None)
 
-    def _map(self, map: TensorMap, places: Sequence[int]) -> tuple[Any, int]:
+    def _map(self, map: Map, places: Sequence[int]) -> tuple[Any, int]:
         """The driver's form of a map, in memory that is kept as long as the first of what this returns, and where it
         begins: at a multiple of 64."""
+        assert isinstance(map, TensorMap)
         memory = ctypes.create_string_buffer(_MAP_BYTES + 64)
         place, rank = -(-ctypes.addressof(memory) // 64) * 64, len(map.extents)
         wide, narrow = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank

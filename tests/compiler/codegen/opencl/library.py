@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,14 @@ from pockengine.codegen.opencl.text import launches_c
 from pockengine.ir import Array
 from pockengine.plan.program import Lowered
 from pockengine.plan.space import BLOCKS
-from pockengine.targets import get
+from pockengine.targets import Target, get
 from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
 from tests.compiler.codegen.test_narrow import rounded
 
 SPACES = len(BLOCKS)
+NO_IMAGES = "CL_DEVICE_IMAGE_SUPPORT = 0x10FF"
+"""What no device answers."""
 ARENA_BYTES = 16 << 20
 
 
@@ -45,8 +46,9 @@ class Failed(Exception):
 class Device:
     """The kernels of many cases in one program; operands and workspace lie in the arena, with garbage around them."""
 
-    def __init__(self, folder: Path, cases: Sequence[Case], compute: str = "f32") -> None:
-        backend, target = OpenCLBackend(), replace(get("host"), compute=compute)
+    def __init__(self, folder: Path, cases: Sequence[Case], target: Target, images: bool = True) -> None:
+        """Kernels are those for `target`. Without `images` the runtime finds that the device has none."""
+        backend = OpenCLBackend()
         self.cases = list(cases)
         self.lowered: list[Lowered] = []
         for case in cases:
@@ -56,6 +58,8 @@ class Device:
         self.numbers = {symbol: number for number, symbol in enumerate(kernels_of(calls))}
         sources = dict(device_runtime().sources)
         sources["kernels.c"] = launches_c(calls, sources["launch.h"])
+        if not images:
+            sources["opencl.h"] = sources["opencl.h"].replace("CL_DEVICE_IMAGE_SUPPORT = 0x1016", NO_IMAGES)
         self._library = _compiled(folder, sources)
         self._blocks = [np.full(ARENA_BYTES if i == 0 else 4096, GARBAGE, np.uint8) for i in range(SPACES)]
         self._error = ctypes.create_string_buffer(4 + 640)
@@ -75,9 +79,10 @@ class Device:
         """Compare a case with the interpreter's answer to `wanted`, also with every in-place pair that the backend
         allows."""
         for pair in (None, *self.lowered[index].inplace):
-            compare(wanted, self._run(index, pair), f"in place {pair}")
+            compare(wanted, self.run(index, pair), f"in place {pair}")
 
-    def _run(self, index: int, inplace: tuple[int, int] | None) -> list[Array]:
+    def run(self, index: int, inplace: tuple[int, int] | None = None) -> list[Array]:
+        """The outputs of a case."""
         lowered, arena = self.lowered[index], self._blocks[0]
         placed = Placed(self.cases[index], arena, inplace, lowered.workspace_bytes)
         self._library.pock_device_begin(self._device, None, 0)
@@ -95,13 +100,14 @@ class Device:
             raise Failed(self._error.raw[4:].split(b"\0")[0].decode())
 
 
-def check_all(cases: Sequence[Case], folder: Path, compute: str = "f32") -> None:
-    """Compare every case with the interpreter, in a process of its own; one that multiplies in `compute`, with operands
-    that are rounded. Compiled programs are not kept: that would take as long as compiling them."""
+def check_all(cases: Sequence[Case], folder: Path, target: Target | None = None) -> None:
+    """Compare every case with the interpreter, in a process of its own; where the target multiplies in 16 bits, with
+    operands that are rounded. Compiled programs are not kept: that would take as long as compiling them."""
     os.environ["POCK_KERNEL_CACHE"] = ""
-    device = Device(folder, cases, compute)
+    target = target or get("host")
+    device = Device(folder, cases, target)
     for index, case in enumerate(cases):
-        device.check(index, case if compute == "f32" else rounded(case, replace(get("host"), compute=compute)))
+        device.check(index, case if target.compute == "f32" else rounded(case, target))
     device.close()
 
 

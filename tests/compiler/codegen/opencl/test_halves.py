@@ -111,4 +111,4 @@ def test_small_products_stay_f32() -> None:
 @needs_device
 def test_on_the_device_that_is_here(tmp_path: Path) -> None:
     drawn = [case for case in (*samples(), *test_matrix.cases()) if _rounds(case.node)]
-    apart(check_all, [*some(drawn, 3), *some(stored_cases(), 3)], tmp_path, "f16")
+    apart(check_all, [*some(drawn, 3), *some(stored_cases(), 3)], tmp_path, ADRENO)

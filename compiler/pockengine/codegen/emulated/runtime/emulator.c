@@ -247,3 +247,12 @@ void pock_copy_run(void *to, const void *from, const void *aligned, size_t bytes
     }
     memcpy(to, from, bytes);
 }
+
+void pock_texel(const pock_texels *of, int64_t at, uint32_t *to) {
+    if ((uintptr_t)of->first % POCK_TEXEL || at < 0 || at >= of->count) {
+        fprintf(stderr, "texel %lld of %lld is read, or they do not begin at a multiple of their bytes\n", (long long)at,
+                (long long)of->count);
+        abort();
+    }
+    memcpy(to, of->first + at * POCK_TEXEL, POCK_TEXEL);
+}

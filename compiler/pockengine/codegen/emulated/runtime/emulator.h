@@ -50,6 +50,15 @@ void pock_multiply(float *sums, const uint32_t *left, const uint32_t *right, int
  * than 16, the process ends. */
 void pock_copy_run(void *to, const void *from, const void *aligned, size_t bytes);
 
+/* An operand that is read in texels, pieces of 16 bytes: the words are those of codegen/gpu/contraction/texels.py. One beyond it
+ * ends the process, and so does an operand that does not begin at a multiple of them. */
+enum { POCK_TEXEL = 16 };
+typedef struct {
+    const char *first;
+    int64_t count;
+} pock_texels;
+void pock_texel(const pock_texels *of, int64_t at, uint32_t *to);
+
 /* The number of these bits, of 8 or 16. */
 float pock_number_of(uint32_t bits, int format);
 

@@ -12,6 +12,7 @@ from ....targets import Gpu
 from ..pace import Pace
 from .straight import numbers_of, word
 from .streamed import goes_along_k
+from .texels import readings
 from .tiled import BLOCK, DEPTH, SIDE, Tile, result
 from .writer import Writer
 
@@ -26,19 +27,23 @@ def pace(tile: Tile, gpu: Gpu, sizes: tuple[float, float]) -> Pace:
     return tile.pace(gpu, False, sizes, NUMBERS)
 
 
-def tiled(writer: Writer, tile: Tile) -> Kernel:
-    """A block computes a tile of the result."""
-    code = writer.code
+def tiled(writer: Writer, tile: Tile, by_texels: bool) -> Kernel:
+    """A block computes a tile of the result. `by_texels`: operands that can be are read so."""
+    code, read = writer.code, readings(writer) if by_texels else []
+    loads = {one.name: one.load for one in read}
     with (
-        result(writer, tile, f"uint32_t {{}}_tile[{WORDS}]"),
+        result(writer, tile, f"uint32_t {{}}_tile[{WORDS}]", read),
         code.loop("k0", "end", "first", DEPTH),
     ):
-        _load(writer, "left", tile.rows)
-        _load(writer, "right", tile.columns)
+        for side, width in tile.widths.items():
+            if side in loads:
+                loads[side](writer, width, DEPTH, NUMBERS, BLOCK)
+            else:
+                _load(writer, side, width)
         code.line("BARRIER;")
         _multiply(writer, tile)
         code.line("BARRIER;")
-    return writer.kernel(COMPUTE)
+    return writer.kernel(COMPUTE, maps=[one.map for one in read])
 
 
 def _load(writer: Writer, side: str, width: int) -> None:

@@ -19,7 +19,7 @@ from ...common.index_maps import Access, Contraction, contractions_of
 from ...common.region import anchor_of, body_of, bytes_of, elementwise_pairs, flops_of
 from ..pace import F32_BYTES, LATENCY, Cut, Pace, cuts, gpu_of, resident, start_cycles, tails
 from ..source import THREADS, blocks_of
-from . import groups, halves, libraries, matrix, specialised, streamed, thin, tiled, winograd
+from . import groups, halves, libraries, matrix, specialised, streamed, texels, thin, tiled, winograd
 from .rings import can_be_copied
 from .straight import E4M3
 from .sums import sums
@@ -169,7 +169,7 @@ def _options(node: Node, part: Contraction, target: Target, limit: int, every: b
     first: list[_Option] = []
     rest: list[_Option] = []
     whole: list[_Option] = []
-    for way in _ways(node, part, target.compute, gpu):
+    for way in _ways(node, part, target.compute, gpu, every):
         found = best, *others = way.cuts(k, results, limit, gpu)
         first.append((way, best))
         rest += [(way, other) for other in others if every]
@@ -282,7 +282,8 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     ], scratch + workspace
 
 
-def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:
+def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu, every: bool) -> Iterator[_Way]:
+    """Its templates. `every`: also those that the GPU is said to be slower with."""
     anchor, (batch, m, n, k) = anchor_of(node), part.sizes()
     if min(m, n) < thin.LEAST:
         for lanes in thin.lanes_of(part):
@@ -291,13 +292,11 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
         return
     dtype, sizes = anchor.output.type.dtype, (_size(node, part.left), _size(node, part.right))
     narrow = compute != "f32" and dtype is DType.F32 and matrix.suits(part)
-    if narrow and gpu.compiles_itself:
-        for tile in tiled.TILES:
-            made, pace = partial(halves.tiled, tile=tile), halves.pace(tile, gpu, sizes)
-            yield _Way(f"{tile.name} {compute}", made, batch * tile.blocks(m, n), tiled.BLOCK, pace, compute)
+    writer = Writer(node, anchor, part, Cut(1, k, 0.0))
+    if gpu.compiles_itself:
+        yield from _without_units(writer, compute if narrow else "f32", gpu, sizes, every)
         return
     if narrow:
-        writer = Writer(node, anchor, part, Cut(1, k, 0.0))
         yield from _on_units(writer, E4M3 if _multiplies_codes(writer, gpu) else compute, gpu, sizes)
         return
     streams = gpu.copies_apart and streamed.suits(node, anchor)
@@ -305,6 +304,21 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Wa
         pace = tile.pace(gpu, streams, sizes)
         made = partial(tiled.tiled, tile=tile, streams=streams)
         yield _Way(tile.name, made, batch * tile.blocks(m, n), tiled.BLOCK, pace)
+
+
+def _without_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float], every: bool) -> Iterator[_Way]:
+    """Those of a GPU that compiles kernels itself; see _ways and _size."""
+    batch, m, n, _ = writer.part.sizes()
+    images = writer.anchor.output.type.dtype is DType.F32 and bool(texels.readings(writer))
+    for by_texels in (True, False) if images and gpu.image_reads else (False, True) if images and every else (False,):
+        for tile in tiled.TILES:
+            blocks, name = batch * tile.blocks(m, n), f"{tile.name} by images" if by_texels else tile.name
+            if compute == "f32":
+                made = partial(tiled.tiled, tile=tile, streams=False, by_texels=by_texels)
+                yield _Way(name, made, blocks, tiled.BLOCK, tile.pace(gpu, False, sizes))
+            else:
+                made = partial(halves.tiled, tile=tile, by_texels=by_texels)
+                yield _Way(f"{name} {compute}", made, blocks, tiled.BLOCK, halves.pace(tile, gpu, sizes), compute)
 
 
 def _multiplies_codes(writer: Writer, gpu: Gpu) -> bool:

@@ -285,7 +285,6 @@ def _boxes(writer: Writer, side: Lined, width: int) -> _Boxes | None:
         return None
     if any(later < below for later, below in zip(steps, whole, strict=False)):
         return None
-    index = [one for one, _, _ in writer.operands].index(writer.pointer(access))
     counts, box = tuple(one.extent for one in dimensions), tuple(one.box for one in dimensions)
-    found = TensorMap(index, access.base * side.itemsize, side.itemsize, counts, steps, box)
+    found = TensorMap(writer.place_of(access), access.base * side.itemsize, side.itemsize, counts, steps, box)
     return _Boxes(found, [one.at for one in dimensions])

@@ -83,7 +83,7 @@ class Side:
         access, axis, _, _ = writer.side(self.name)
         along_k = goes_along_k(writer, access, axis)
         for numbers in (size // self.itemsize for size in VECTORS):
-            beside = along_k == self.by_k and _aligned(access, writer.part.k if along_k else axis, numbers)
+            beside = along_k == self.by_k and lie_together(access, writer.part.k if along_k else axis, numbers)
             if numbers == 1 or beside:
                 return numbers
         return 0
@@ -117,7 +117,7 @@ def goes_along_k(writer: Writer, access: Access, axis: Axis) -> bool:
     return is_run(access, writer.part.k) and not is_run(access, axis)
 
 
-def _aligned(access: Access, axis: Axis, numbers: int) -> bool:
+def lie_together(access: Access, axis: Axis, numbers: int) -> bool:
     """Whether so many numbers along an axis always lie side by side, at a multiple of their bytes."""
     if not axis:
         return False

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ....plan.program import Kernel
 from ....targets import Gpu
-from ...common.index_maps import Access, Axis, inside
+from ...common.index_maps import inside
 from ..pace import CACHE_BYTES, LATENCY, WARP, Pace
-from .streamed import Side, stages_for, steps
-from .writer import Writer, guarded, is_run
+from .streamed import Side, goes_along_k, stages_for, steps
+from .texels import Reading, readings
+from .writer import Writer, guarded
 
 SIDE = 16
 """A block's threads form a square of this side."""
@@ -40,6 +41,11 @@ class Tile:
     def columns(self) -> int:
         return self.n * SIDE
 
+    @property
+    def widths(self) -> dict[str, int]:
+        """Rows or columns of the tiles of the left and the right operand."""
+        return {"left": self.rows, "right": self.columns}
+
     def blocks(self, m: int, n: int) -> int:
         """Tiles over m x n."""
         return -(-m // self.rows) * -(-n // self.columns)
@@ -62,31 +68,37 @@ TILES = (Tile(4, 4), Tile(4, 2), Tile(2, 4), Tile(4, 1), Tile(2, 2), Tile(1, 4),
 """The largest first: they read the least for each product."""
 
 
-def tiled(writer: Writer, tile: Tile, streams: bool) -> Kernel:
-    """From tiles of whole numbers. `streams`: operands are copied in the background."""
-    code, (_, m, n, _) = writer.code, writer.part.sizes()
-    stages = f"[{tile.stages}]" if streams else ""
-    with result(writer, tile, f"{writer.type} {{}}_tile{stages}[{DEPTH}]"):
+def tiled(writer: Writer, tile: Tile, streams: bool, by_texels: bool = False) -> Kernel:
+    """From tiles of whole numbers. `streams`: operands are copied in the background; `by_texels`: those that can be are
+    read so."""
+    code, read = writer.code, readings(writer) if by_texels else []
+    stages, loads = f"[{tile.stages}]" if streams else "", {one.name: one.load for one in read}
+    with result(writer, tile, f"{writer.type} {{}}_tile{stages}[{DEPTH}]", read):
         if streams:
             _streamed(writer, tile)
         else:
             with code.loop("k0", "end", "first", DEPTH):
-                _load(writer, "left", writer.part.left, writer.part.m, "m", tile.rows, m)
-                _load(writer, "right", writer.part.right, writer.part.n, "n", tile.columns, n)
+                for side, width in tile.widths.items():
+                    if side in loads:
+                        loads[side](writer, width, DEPTH, 1, BLOCK)
+                    else:
+                        _load(writer, side, width)
                 code.line("BARRIER;")
                 _multiply(writer, tile, "")
                 code.line("BARRIER;")
-    return writer.kernel("streamed" if streams else "product")
+    return writer.kernel("streamed" if streams else "product", maps=[one.map for one in read])
 
 
 @contextmanager
-def result(writer: Writer, tile: Tile, tiles: str) -> Iterator[None]:
+def result(writer: Writer, tile: Tile, tiles: str, read: Sequence[Reading]) -> Iterator[None]:
     """The function around what adds to the thread's `sums`. Blocks go through the tiles of the result by rows. `tiles`
-    declares those of an operand, of the side {}, but for how wide they are."""
+    declares those of an operand, of the side {}, but for how wide they are. Some are `read` by texels."""
     code, (batch, m, n, _) = writer.code, writer.part.sizes()
     across, down = -(-n // tile.columns), -(-m // tile.rows)
-    with writer.function(batch * across * down):
-        for side, width in (("left", tile.rows), ("right", tile.columns)):
+    with writer.function(batch * across * down, [one.parameter for one in read]):
+        for one in read:
+            code.line(f"/* {one.parameter}: {one.map} */")
+        for side, width in tile.widths.items():
             code.line(f"SHARED {tiles.format(side)}[{width}] __attribute__((aligned(16)));")
         code.line(f"const ptrdiff_t b = block / {across * down};")
         code.line(f"const ptrdiff_t m0 = block / {across} % {down} * {tile.rows};")
@@ -127,10 +139,11 @@ def _multiply(writer: Writer, tile: Tile, stage: str) -> None:
                 code.line(f"sums[{i}][{j}] += l{i} * r{j};")
 
 
-def _load(writer: Writer, side: str, access: Access, axis: Axis, flat: str, width: int, extent: int) -> None:
+def _load(writer: Writer, side: str, width: int) -> None:
     """Every thread brings some elements of a tile; neighbours in memory come to neighbouring threads."""
     code, k = writer.code, writer.part.sizes()[3]
-    along_k = is_run(access, writer.part.k) and not is_run(access, axis)
+    access, axis, flat, extent = writer.side(side)
+    along_k = goes_along_k(writer, access, axis)
     with code.block(f"for (int e = THREAD; e < {DEPTH * width}; e += {BLOCK})"):
         if along_k:
             code.line(f"const int kk = e % {DEPTH}, x = e / {DEPTH};")

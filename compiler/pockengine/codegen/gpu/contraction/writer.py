@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ....ir import DType, Graph, Node, TensorType, Value
 from ....ops import decompresses, unpacks
 from ....ops.quantised import BlockFormat
-from ....plan.program import Kernel, TensorMap
+from ....plan.program import Kernel, Map
 from ...common.c_dialect import c_type
 from ...common.expressions import Body
 from ...common.index_maps import Access, Axis, Contraction, element_offset
@@ -37,9 +37,9 @@ class Writer:
         self.body = Body(GPU_C, self.graph)
 
     @contextmanager
-    def function(self, blocks: int) -> Iterator[None]:
-        """The kernel's function: a block of it does one of so many pieces of the work."""
-        with kernel_body(self.code, [*self.operands, *self.scratch()]):
+    def function(self, blocks: int, more: Sequence[str] = ()) -> Iterator[None]:
+        """The kernel's function, with `more` parameters: a block of it does one of so many pieces of the work."""
+        with kernel_body(self.code, [*self.operands, *self.scratch()], more=more):
             self.piece("BLOCK", blocks)
             yield
 
@@ -119,6 +119,15 @@ class Writer:
     def pointer(self, access: Access) -> str:
         """The name of an operand that lies in memory as numbers."""
         return self._name(self._source(access))
+
+    def place_of(self, access: Access) -> int:
+        """Which of a call's operands it is."""
+        return self.graph.inputs.index(self._source(access))
+
+    def lies_in_numbers(self, access: Access) -> bool:
+        """Whether an operand lies in memory as numbers, one for each of its own."""
+        made = self._made(access)
+        return made is None or not decompresses(made)
 
     def lies(self, access: Access) -> TensorType:
         """As what an operand, or the integers that it is made of, lies in memory."""
@@ -238,7 +247,7 @@ class Writer:
                     terms.append(f"({text}) * {steps[digit.name]}")
         return " + ".join([*terms, str(base)])
 
-    def kernel(self, stem: str, shared: int = 0, maps: Sequence[TensorMap] = ()) -> Kernel:
+    def kernel(self, stem: str, shared: int = 0, maps: Sequence[Map] = ()) -> Kernel:
         """The kernel whose text was written, which takes so many bytes of POOL and these maps."""
         types = ", ".join(str(value.type) for value in self.anchor.inputs)
         title = f"{self.anchor.op}({types}): b, m, n, k = {self.part.sizes()}"

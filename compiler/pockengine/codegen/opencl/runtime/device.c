@@ -14,6 +14,7 @@
 
 #define MOST_DEVICES 16
 #define MOST_THREADS 256
+#define TEXEL 16
 
 struct pock_device {
     void *library;
@@ -25,6 +26,8 @@ struct pock_device {
     cl_program program;
     cl_kernel *kernels;
     cl_mem buffer[POCK_SPACES];
+    cl_mem image[POCK_SPACES]; /* of the same memory, where kernels read images */
+    int images;
     char *space[POCK_SPACES];
     size_t bytes[POCK_SPACES];
     int observed, mapped;
@@ -103,6 +106,25 @@ static int fits(const pock_device *device, const pock_model *model, pock_error *
     return POCK_OK;
 }
 
+/* Makes images of the blocks, one for each, where kernels read them and the device has such images: else they read texels from
+ * the buffers. */
+static void make_images(pock_device *device) {
+    const cl_image_format bits = {CL_RGBA, CL_UNSIGNED_INT32};
+    cl_ulong most = number_of(device, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE);
+    device->images = pock_kernels_read_images && (cl_uint)number_of(device, CL_DEVICE_IMAGE_SUPPORT);
+    for (int space = 0; space < POCK_SPACES && device->images; space++) {
+        cl_int code = CL_SUCCESS;
+        cl_image_desc all = {.type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .width = device->bytes[space] / TEXEL};
+        all.buffer = device->buffer[space];
+        if (all.width > most) {
+            device->images = 0;
+        } else if (all.width) {
+            device->image[space] = device->cl.clCreateImage(device->context, CL_MEM_READ_ONLY, &bits, &all, NULL, &code);
+            device->images = code == CL_SUCCESS;
+        }
+    }
+}
+
 static int compile(pock_device *device, const char *options, pock_error *error) {
     cl_int code = CL_SUCCESS;
     const char **texts = (const char **)(uintptr_t)pock_kernel_texts;
@@ -124,8 +146,9 @@ static int compile(pock_device *device, const char *options, pock_error *error) 
 /* From what an earlier start kept, or by the driver's compiler. */
 static int make_program(pock_device *device, pock_error *error) {
     int exact = (number_of(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-    const char *options = exact ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
-    char path[POCK_MOST_PATH];
+    char options[128], path[POCK_MOST_PATH];
+    snprintf(options, sizeof options, "-cl-std=CL1.2%s%s", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+             device->images ? " -DPOCK_IMAGES" : "");
     int kept = pock_binary_path(&device->cl, device->id, options, path);
     device->program = kept ? pock_binary_load(&device->cl, device->context, device->id, options, path) : NULL;
     if (device->program) {
@@ -152,6 +175,7 @@ static int start(pock_device *device, pock_error *error) {
         return pock_fail(error, POCK_MEMORY, "%s does not take the model's memory (OpenCL error %d)", device->name,
                          (int)code);
     }
+    make_images(device);
     int failed = make_program(device, error);
     device->kernels = failed ? NULL : calloc(pock_kernel_count + 1, sizeof *device->kernels);
     if (!failed && !device->kernels) {
@@ -235,6 +259,9 @@ void pock_device_close(pock_device *device) {
         device->cl.clReleaseProgram(device->program);
     }
     for (int space = 0; space < POCK_SPACES; space++) {
+        if (device->image[space]) {
+            device->cl.clReleaseMemObject(device->image[space]);
+        }
         if (device->buffer[space]) {
             device->cl.clReleaseMemObject(device->buffer[space]);
         }
@@ -283,19 +310,38 @@ void pock_device_changed(pock_device *device) {
     (void)device;
 }
 
+/* The block in which an operand lies, and how many bytes from its beginning. */
+static int space_of(const pock_device *device, const char *at, int64_t *offset) {
+    int space = 0;
+    while (space + 1 < POCK_SPACES && !(at >= device->space[space] && at < device->space[space] + device->bytes[space])) {
+        space++;
+    }
+    *offset = at - device->space[space];
+    return space;
+}
+
+static cl_int give(const pock_device *device, cl_kernel kernel, cl_uint index, const cl_mem *memory, int64_t offset) {
+    cl_int code = device->cl.clSetKernelArg(kernel, 2 * index, sizeof *memory, memory);
+    return code ? code : device->cl.clSetKernelArg(kernel, 2 * index + 1, sizeof offset, &offset);
+}
+
 void pock_launch(uint32_t number, size_t blocks, size_t threads, void *const *arg, uint32_t operands) {
+    pock_launch_mapped(number, blocks, threads, arg, operands, NULL, 0);
+}
+
+void pock_launch_mapped(uint32_t number, size_t blocks, size_t threads, void *const *arg, uint32_t operands,
+                        const pock_device_map *maps, uint32_t count) {
     pock_device *device = running;
     cl_kernel kernel = device->kernels[number];
     cl_int code = CL_SUCCESS;
+    int64_t offset = 0;
     for (cl_uint i = 0; i < operands && code == CL_SUCCESS; i++) {
-        const char *at = arg[i];
-        int space = 0;
-        while (space + 1 < POCK_SPACES && !(at >= device->space[space] && at < device->space[space] + device->bytes[space])) {
-            space++;
-        }
-        int64_t offset = at - device->space[space];
-        code = device->cl.clSetKernelArg(kernel, 2 * i, sizeof(cl_mem), &device->buffer[space]);
-        code = code ? code : device->cl.clSetKernelArg(kernel, 2 * i + 1, sizeof offset, &offset);
+        int space = space_of(device, arg[i], &offset);
+        code = give(device, kernel, i, &device->buffer[space], offset);
+    }
+    for (cl_uint i = 0; i < count && code == CL_SUCCESS; i++) {
+        int space = space_of(device, arg[maps[i].operand], &offset);
+        code = give(device, kernel, operands + i, device->images ? &device->image[space] : &device->buffer[space], offset / TEXEL);
     }
     size_t all = blocks * threads;
     code = code ? code : device->cl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &all, &threads, 0, NULL, NULL);

@@ -25,20 +25,35 @@ enum {
     CL_DEVICE_MAX_WORK_GROUP_SIZE = 0x1004,
     CL_DEVICE_MAX_MEM_ALLOC_SIZE = 0x1010,
     CL_DEVICE_GLOBAL_MEM_SIZE = 0x101F,
+    CL_DEVICE_IMAGE_SUPPORT = 0x1016,
     CL_DEVICE_SINGLE_FP_CONFIG = 0x101B,
     CL_DEVICE_DOUBLE_FP_CONFIG = 0x1032,
+    CL_DEVICE_IMAGE_MAX_BUFFER_SIZE = 0x1040,
     CL_DEVICE_NAME = 0x102B,
     CL_DEVICE_VENDOR = 0x102C,
     CL_DRIVER_VERSION = 0x102D,
     CL_DEVICE_VERSION = 0x102F,
     CL_PROGRAM_BINARY_SIZES = 0x1165,
     CL_PROGRAM_BINARIES = 0x1166,
-    CL_PROGRAM_BUILD_LOG = 0x1183
+    CL_PROGRAM_BUILD_LOG = 0x1183,
+    CL_RGBA = 0x10B5,
+    CL_UNSIGNED_INT32 = 0x10DC,
+    CL_MEM_OBJECT_IMAGE1D_BUFFER = 0x10F6
 };
+typedef struct {
+    cl_uint order, type;
+} cl_image_format;
+typedef struct {
+    cl_uint type;
+    size_t width, height, depth, array_size, row_pitch, slice_pitch;
+    cl_uint mip_levels, samples;
+    cl_mem buffer;
+} cl_image_desc;
 #define CL_DEVICE_TYPE_GPU (UINT64_C(1) << 2)
 #define CL_DEVICE_TYPE_ALL UINT64_C(0xFFFFFFFF)
 #define CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT (UINT64_C(1) << 7)
 #define CL_MEM_READ_WRITE (UINT64_C(1) << 0)
+#define CL_MEM_READ_ONLY (UINT64_C(1) << 2)
 #define CL_MEM_USE_HOST_PTR (UINT64_C(1) << 3)
 #define CL_MAP_READ_WRITE (UINT64_C(3))
 #define CL_TRUE 1u
@@ -64,6 +79,7 @@ enum {
     X(cl_int, clReleaseKernel, (cl_kernel)) \
     X(cl_int, clSetKernelArg, (cl_kernel, cl_uint, size_t, const void *)) \
     X(cl_mem, clCreateBuffer, (cl_context, cl_ulong, size_t, void *, cl_int *)) \
+    X(cl_mem, clCreateImage, (cl_context, cl_ulong, const cl_image_format *, const cl_image_desc *, void *, cl_int *)) \
     X(cl_int, clReleaseMemObject, (cl_mem)) \
     X(void *, clEnqueueMapBuffer, (cl_command_queue, cl_mem, cl_uint, cl_ulong, size_t, size_t, cl_uint, \
                                    const cl_event *, cl_event *, cl_int *)) \

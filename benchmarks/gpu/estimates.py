@@ -1,6 +1,9 @@
 """What training steps could take on a GPU, by a roofline of each kernel: an estimate, nothing is run.
 
     python -m benchmarks.gpu.estimates [--target h200] [--compute bf16] [--workload NAME ...] [--write DOCUMENT]
+    python -m benchmarks.gpu.estimates --opencl [--workload NAME ...] [--write DOCUMENT]
+
+The second is of GPUs of phones and boards, in f32 and in f16.
 
 Each kernel takes its operations at the highest rate of the units that it uses, its operands and results at the
 bandwidth of the GPU's memory, or the waits for memory of its longest chain of steps, whichever is longest, and the time
@@ -27,6 +30,8 @@ ROWS = (
     "mobilenetv2-b1-full", "mobilenetv2-b1-last8", "mobilenetv2-b8-full", "mobilenetv2-b64-full",
     "mobilenetv2-b64-last8", "resnet50-b64-full", "resnet50-b64-last8", "distilbert-b32-full", "distilbert-b32-last2",
 )  # fmt: skip
+OPENCL_TARGETS, OPENCL_FORMATS = ("snapdragon-8-gen-3-gpu", "mali-g610"), ("f32", "f16")
+OPENCL_ROWS = ("mobilenetv2-b1-full", "mobilenetv2-b8-full", "mobilenetv2-b8-last8")
 HEAD = ("step", "kernels", "GFLOP", "GB moved", "estimate, ms", "samples/s", "planned peak, MiB")
 
 
@@ -34,17 +39,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="h200")
     parser.add_argument("--compute", default="bf16")
-    parser.add_argument("--workload", nargs="+", default=ROWS, metavar="NAME")
+    parser.add_argument("--opencl", action="store_true")
+    parser.add_argument("--workload", nargs="+", metavar="NAME")
     parser.add_argument("--write", type=Path, metavar="DOCUMENT")
     options = parser.parse_args(arguments)
-    target = get(options.target).computing(options.compute)
-    rows = []
-    for name in options.workload:
-        rows.append(_row(Case.named(name), target))
-        print(table(HEAD, rows), flush=True)
+    first: tuple[str, ...] = ()
+    if options.opencl:
+        named = [get(name).computing(format) for name in OPENCL_TARGETS for format in OPENCL_FORMATS]
+        first, section, about = ("GPU", "products in"), "opencl-estimates", ""
+    else:
+        named = [get(options.target).computing(options.compute)]
+        section, about = "gpu-estimates", f": `{named[0].name}`, products in {named[0].compute}"
+    head, rows = (*first, *HEAD), list[list[str]]()
+    for name in options.workload or (OPENCL_ROWS if options.opencl else ROWS):
+        for target in named:
+            said = [f"`{target.name}`", target.compute] if options.opencl else []
+            rows.append([*said, *_row(Case.named(name), target)])
+            print(table(head, rows), flush=True)
     if options.write:
-        title = f"Estimates, not measurements: `{target.name}`, products in {target.compute}.\n\n"
-        write_section(options.write, "gpu-estimates", title + table(HEAD, rows))
+        write_section(options.write, section, f"Estimates, not measurements{about}.\n\n{table(head, rows)}")
     return 0
 
 

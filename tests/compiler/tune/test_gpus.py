@@ -136,6 +136,21 @@ def test_choices_are_measured_on_the_device(cache: Path, tmp_path: Path) -> None
 
 
 @needs_device
+def test_images_are_measured_on_the_device(cache: Path, tmp_path: Path) -> None:
+    node = product(40, 48, 64)
+    tunable = OpenCLBackend().tunable(node, HOST, 1)
+    assert tunable is not None
+    choices = [one.choice for one in tunable.candidates(wide=True)]
+    found = [choice for choice in choices if "by images" in choice.describe()]
+    assert found and choices[0] not in found
+    check(
+        OpenCLBackend().measurer(HOST, 1, cache),
+        [Trial(node, tuple(tunable.lower(one) for one in found[:2]))],
+        tmp_path,
+    )
+
+
+@needs_device
 def test_what_was_measured_is_kept_for_the_device(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(tmp_path)
     (work,) = workloads_of([relu_product(20, 30, 40)], HOST, 1, OpenCLBackend())

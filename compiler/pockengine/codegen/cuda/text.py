@@ -84,7 +84,7 @@ static __device__ uint32_t PACK_F16(float a, float b)
     asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(a), "f"(b));
     return word;
 }
-static __device__ float UNPACK_F16(uint16_t bits)
+static __device__ float WIDEN_F16(uint16_t bits)
 {
     float number;
     asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(bits));

@@ -35,7 +35,7 @@ PRELUDE = """\
 #define STORE_RUN(type, n, to, from) pock_copy_run(to, from, to, (n) * sizeof(type))
 #define PACK_BF16(a, b) pock_pack_bf16(a, b)
 #define PACK_F16(a, b) pock_pack_f16(a, b)
-#define UNPACK_F16(bits) pock_number_of(bits, POCK_MATRIX_F16)
+#define WIDEN_F16(bits) pock_number_of(bits, POCK_MATRIX_F16)
 #define TF32(a) pock_tf32(a)
 #define FRAGMENT(w, first, pitch) pock_fragment(w, first, pitch)
 #define FRAGMENT_ACROSS(w, first, pitch) pock_fragment_across(w, first, pitch)

@@ -21,7 +21,7 @@ GPU_C = replace(
         DType.F16: Element("uint16_t", str, {}),
     },
     bitcast="SAME_BITS({source}, {to}, {0})",
-    widened={DType.BF16: "SAME_BITS(uint32_t, float, (uint32_t){0} << 16)", DType.F16: "UNPACK_F16({0})"},
+    widened={DType.BF16: "SAME_BITS(uint32_t, float, (uint32_t){0} << 16)", DType.F16: "WIDEN_F16({0})"},
     narrowed={DType.BF16: "(uint16_t)PACK_BF16({0}, 0.0f)", DType.F16: "(uint16_t)PACK_F16({0}, 0.0f)"},
 )
 """C computes a single power in double precision; a GPU's own function is good to 16 units in the last place (OpenCL

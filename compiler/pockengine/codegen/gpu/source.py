@@ -13,7 +13,7 @@ A kernel is started as `blocks` of `threads` each. It has C's statements and the
                         n neighbours in memory, at most 16 bytes, the first at a multiple of their bytes; STORE_RUN
                         likewise
     PACK_BF16(a, b)     two f32 as the word of two bf16, `a` in the low half; PACK_F16 likewise
-    UNPACK_F16(bits)    the f32 of an f16's bits
+    WIDEN_F16(bits)     the f32 of an f16's bits
     POOL                shared memory that a launch gives the block (`Kernel.shared` bytes), from a multiple of 128 on
     BARRIER             all threads of the block wait here, and see what others wrote
 """

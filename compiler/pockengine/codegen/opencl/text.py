@@ -30,7 +30,7 @@ static uint f16_bits(float a)
     vstore_half_rte(a, 0, (half *)&bits);
     return bits;
 }
-static float UNPACK_F16(ushort bits)
+static float WIDEN_F16(ushort bits)
 {
     return vload_half(0, (const half *)&bits);
 }

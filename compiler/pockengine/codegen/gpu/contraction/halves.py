@@ -75,5 +75,5 @@ def _widen(writer: Writer, name: str, place: str) -> None:
     """Declare both numbers of a word."""
     code = writer.code
     code.line(f"const uint32_t {name} = {place};")
-    code.line(f"const float {name}_low = UNPACK_F16((uint16_t){name});")
-    code.line(f"const float {name}_high = UNPACK_F16((uint16_t)({name} >> 16));")
+    code.line(f"const float {name}_low = WIDEN_F16((uint16_t){name});")
+    code.line(f"const float {name}_high = WIDEN_F16((uint16_t)({name} >> 16));")

@@ -69,10 +69,11 @@ class Products:
 class _Way:
     """A template that makes a product, with its blocks, where sums are whole, and threads of one.
 
-    format   that it multiplies in
-    role     blocks of this shape make several of the tiles that others have a block for each of
-    product  what a library may do in the place of the kernel, whose sums are whole
-    filtered how a convolution is computed whose products it makes"""
+    format    that it multiplies in
+    role      blocks of this shape make several of the tiles that others have a block for each of
+    product   what a library may do in the place of the kernel, whose sums are whole
+    filtered  how a convolution is computed whose products it makes
+    unlikely  nothing speaks for it on this GPU: it is for those who measure all"""
 
     name: str
     made: Callable[[Writer], Kernel]
@@ -83,6 +84,7 @@ class _Way:
     role: specialised.RoleShape | None = None
     product: Product | None = None
     filtered: winograd.Filtered | None = None
+    unlikely: bool = False
 
     @property
     def apart(self) -> bool:
@@ -162,16 +164,19 @@ def appraised(node: Node, target: Target, choice: Products, report: Report) -> f
 
 
 def _options(node: Node, part: Contraction, target: Target, limit: int, every: bool) -> list[_Option]:
-    """The ways to make a part of a node, the quickest first; `every`: all cuts of each, behind the quickest ones."""
+    """The ways to make a part of a node, the quickest first; `every`: unlikely ones and all cuts of each, behind the
+    quickest ones."""
     anchor, gpu = anchor_of(node), gpu_of(target)
     batch, m, n, k = part.sizes()
     results = batch * m * n * anchor.output.type.dtype.numpy.itemsize
     first: list[_Option] = []
     rest: list[_Option] = []
     whole: list[_Option] = []
-    for way in _ways(node, part, target.compute, gpu, every):
+    for way in _ways(node, part, target.compute, gpu):
+        if way.unlikely and not every:
+            continue
         found = best, *others = way.cuts(k, results, limit, gpu)
-        first.append((way, best))
+        (rest if way.unlikely else first).append((way, best))
         rest += [(way, other) for other in others if every]
         whole += [(way, one) for one in found if one.parts == 1]
     first.sort(key=_cycles)
@@ -282,8 +287,7 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     ], scratch + workspace
 
 
-def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu, every: bool) -> Iterator[_Way]:
-    """Its templates. `every`: also those that the GPU is said to be slower with."""
+def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:
     anchor, (batch, m, n, k) = anchor_of(node), part.sizes()
     if min(m, n) < thin.LEAST:
         for lanes in thin.lanes_of(part):
@@ -294,7 +298,7 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu, every: bool) ->
     narrow = compute != "f32" and dtype is DType.F32 and matrix.suits(part)
     writer = Writer(node, anchor, part, Cut(1, k, 0.0))
     if gpu.compiles_itself:
-        yield from _without_units(writer, compute if narrow else "f32", gpu, sizes, every)
+        yield from _without_units(writer, compute if narrow else "f32", gpu, sizes)
         return
     if narrow:
         yield from _on_units(writer, E4M3 if _multiplies_codes(writer, gpu) else compute, gpu, sizes)
@@ -306,19 +310,21 @@ def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu, every: bool) ->
         yield _Way(tile.name, made, batch * tile.blocks(m, n), tiled.BLOCK, pace)
 
 
-def _without_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float], every: bool) -> Iterator[_Way]:
-    """Those of a GPU that compiles kernels itself; see _ways and _size."""
+def _without_units(writer: Writer, compute: str, gpu: Gpu, sizes: tuple[float, float]) -> Iterator[_Way]:
+    """Those of a GPU that compiles kernels itself; `sizes`: see _size."""
     batch, m, n, _ = writer.part.sizes()
     images = writer.anchor.output.type.dtype is DType.F32 and bool(texels.readings(writer))
-    for by_texels in (True, False) if images and gpu.image_reads else (False, True) if images and every else (False,):
+    for by_texels in sorted({False, images}, reverse=gpu.image_reads):
+        unlikely = by_texels and not gpu.image_reads
         for tile in tiled.TILES:
             blocks, name = batch * tile.blocks(m, n), f"{tile.name} by images" if by_texels else tile.name
             if compute == "f32":
                 made = partial(tiled.tiled, tile=tile, streams=False, by_texels=by_texels)
-                yield _Way(name, made, blocks, tiled.BLOCK, tile.pace(gpu, False, sizes))
+                pace = tile.pace(gpu, False, sizes)
             else:
-                made = partial(halves.tiled, tile=tile, by_texels=by_texels)
-                yield _Way(f"{name} {compute}", made, blocks, tiled.BLOCK, halves.pace(tile, gpu, sizes), compute)
+                made, name = partial(halves.tiled, tile=tile, by_texels=by_texels), f"{name} {compute}"
+                pace = halves.pace(tile, gpu, sizes)
+            yield _Way(name, made, blocks, tiled.BLOCK, pace, compute, unlikely=unlikely)
 
 
 def _multiplies_codes(writer: Writer, gpu: Gpu) -> bool:

@@ -106,20 +106,20 @@ static int fits(const pock_device *device, const pock_model *model, pock_error *
     return POCK_OK;
 }
 
-/* Makes images of the blocks, one for each, where kernels read them and the device has such images: else they read texels from
- * the buffers. */
+/* Makes images of the blocks, one for each, where kernels read them and the device has such images: else they read texels
+ * from the buffers. */
 static void make_images(pock_device *device) {
     const cl_image_format bits = {CL_RGBA, CL_UNSIGNED_INT32};
     cl_ulong most = number_of(device, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE);
     device->images = pock_kernels_read_images && (cl_uint)number_of(device, CL_DEVICE_IMAGE_SUPPORT);
     for (int space = 0; space < POCK_SPACES && device->images; space++) {
         cl_int code = CL_SUCCESS;
-        cl_image_desc all = {.type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .width = device->bytes[space] / TEXEL};
-        all.buffer = device->buffer[space];
-        if (all.width > most) {
-            device->images = 0;
-        } else if (all.width) {
-            device->image[space] = device->cl.clCreateImage(device->context, CL_MEM_READ_ONLY, &bits, &all, NULL, &code);
+        cl_image_desc all = {.type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .buffer = device->buffer[space]};
+        all.width = device->bytes[space] / TEXEL;
+        device->images = all.width <= most;
+        if (device->images && all.width) {
+            cl_mem *image = &device->image[space];
+            *image = device->cl.clCreateImage(device->context, CL_MEM_READ_ONLY, &bits, &all, NULL, &code);
             device->images = code == CL_SUCCESS;
         }
     }
@@ -341,7 +341,8 @@ void pock_launch_mapped(uint32_t number, size_t blocks, size_t threads, void *co
     }
     for (cl_uint i = 0; i < count && code == CL_SUCCESS; i++) {
         int space = space_of(device, arg[maps[i].operand], &offset);
-        code = give(device, kernel, operands + i, device->images ? &device->image[space] : &device->buffer[space], offset / TEXEL);
+        const cl_mem *read = device->images ? device->image : device->buffer;
+        code = give(device, kernel, operands + i, &read[space], offset / TEXEL);
     }
     size_t all = blocks * threads;
     code = code ? code : device->cl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &all, &threads, 0, NULL, NULL);

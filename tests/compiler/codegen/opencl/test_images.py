@@ -19,6 +19,7 @@ from pockengine.codegen.opencl.backend import OpenCLBackend
 from pockengine.codegen.opencl.text import launches_c
 from pockengine.ir import Array, Builder, DType, Node, TensorType
 from pockengine.ops import Emitter, Sample
+from pockengine.passes.winograd_marks import WINOGRAD
 from pockengine.plan.program import Lowered, Texels
 from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
@@ -65,6 +66,21 @@ def _library(folder: Path, drawn: Sequence[Case], target: Target) -> EmulatedLib
     return EmulatedLibrary(
         folder, drawn, get("host"), 1, flags, lambda node, _, threads: lower(node, target, threads), "opencl"
     )
+
+
+def filtered_case() -> Case:
+    """A convolution for which minimal filtering is the model's choice: products of what lies in scratch memory."""
+    attrs = {"stride": (1, 1), "pad": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "layout": "NHWC", WINOGRAD: True}
+    return sample_case("conv2d", Sample(("f32[1,28,28,128]", "f32[128,128,3,3]"), attrs), np.random.default_rng(4))
+
+
+def test_filtered_convolutions_read_images_of_scratch_memory(tmp_path: Path) -> None:
+    case = filtered_case()
+    with_images, without = (
+        _library(tmp_path / str(number), [case], target) for number, target in enumerate((IMAGES, BUFFERS))
+    )
+    assert images_of(with_images.lowered[0]) == [0, 1] and len(with_images.lowered[0].calls) == 4
+    np.testing.assert_array_equal(with_images.run(0, 1)[0], without.run(0, 1)[0])
 
 
 @pytest.mark.parametrize("compute", ["f32", "f16"])

@@ -62,7 +62,7 @@ def test_ten_steps(model: str) -> None:
     assert found.narrow
     scheme = resolve(recipe, zoo.graph(model))
     losses, exact = reference.train(zoo.MODELS[model], scheme, recipe, {}, STEPS)
-    _, rounded = reference.train(zoo.MODELS[model], scheme, recipe, {}, STEPS, RoundedProducts)
+    _, rounded = reference.train(zoo.MODELS[model], scheme, recipe, {}, STEPS, within=RoundedProducts)
     assert found.losses == pytest.approx(losses, rel=1e-3)
     assert 1e-4 < 1.25 * _off(found, rounded) < _off(found, exact) < 1e-2
 

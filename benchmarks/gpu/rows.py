@@ -72,13 +72,13 @@ ROWS = (
     Row("bert-b32-last4", "BERT-base, 32 x 128, attention and first FFN of the last 4", "0.80", BERT, 32, _BERT_LAST_4),
     _step("resnet50-b64-full", "full", 1.0),
     _step("resnet50-b64-last8", "first 1x1 of the last 8 blocks", 0.80),
-    _of_7b("7b-last5", "0.92, memory 0.87", "sparse"),
+    _of_7b("7b-last5", "0.92, memory 0.87", "sparse-bf16"),
     _of_7b("7b-last5-fp8", "0.75", "sparse-fp8"),
     _of_7b("7b-last5-512", "0.80", "sparse-short"),
     _of_7b("7b-norms", "0.95", "norms"),
     _of_7b("7b-lora", "0.90", "lora"),
     _of_7b("7b-lora-int4", "memory 0.55", "lora-int4"),
-    _of_7b("7b-full", "0.95, memory 0.72", "full"),
+    _of_7b("7b-full", "0.95, memory 0.72", "full-bf16-50"),
 )
 KERNELS = {"products": "each 85 %, geometric mean 90 %", "attention": "forward 60 %, backward 55 %"}
 """Kernels of NVIDIA's libraries, and which part of their speed is wanted."""

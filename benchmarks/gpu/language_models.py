@@ -95,7 +95,11 @@ STEPS = {
         Step("lora-int4", "LoRA, the rest in int4", {**_LORA, **_INT4}),
         Step("full", "full, AdamW with 8-bit state", _FULL_8),
         Step("full-bf16", "full, weights in bf16, AdamW with 8-bit state", {**_FULL_8, **_BF16}),
-        Step("full-bf16-50", "full, weights in bf16, AdamW with 8-bit state, within 50 GB", {**_FULL_8, **_BF16, "memory": "50GB"}),
+        Step(
+            "full-bf16-50",
+            "full, weights in bf16, AdamW with 8-bit state, within 50 GB",
+            {**_FULL_8, **_BF16, "memory": "50GB"},
+        ),
         Step("full-offload", "full, AdamW, state offloaded", {**_ADAMW, "offload": "state"}),
         Step("sparse-4090", "sparse", _SPARSE, target="rtx-4090", **_SHORT),
         Step(

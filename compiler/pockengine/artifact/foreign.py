@@ -92,13 +92,15 @@ class View:
 
 @dataclass(frozen=True)
 class GpuArray:
-    """Samples in the memory of the model's GPU, [N, ...] in order. `name` and `source` are what it was made of."""
+    """Samples in the memory of the model's GPU, [N, ...] in order: of `source`, called `name`, those from `first` on.
+    The capsule keeps them there."""
 
     address: int
     type: TensorType
     name: str
     source: Exporter
     capsule: Any
+    first: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -117,11 +119,12 @@ class GpuArray:
         first, last, _ = rows.indices(len(self))
         of_row = self.type.nbytes // len(self)
         type = self.type.with_shape((last - first, *self.shape[1:]))
-        return GpuArray(self.address + first * of_row, type, self.name, self.source, self.capsule)
+        at = self.address + first * of_row
+        return GpuArray(at, type, self.name, self.source, self.capsule, self.first + first)
 
     def on_host(self) -> Array:
         """A copy of all of it."""
-        return host_array(self.name, self.source)
+        return host_array(self.name, self.source)[self.first : self.first + len(self)]
 
 
 def gpu_array(port: InputInfo, value: Array | Exporter, gpu_of: Callable[[], int | None]) -> GpuArray | None:

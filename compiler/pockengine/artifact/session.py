@@ -110,10 +110,12 @@ class Session:
 
     def inputs(self) -> dict[str, View]:
         """The places that the model reads its inputs from, of one compiled batch, by name: what fills them steps or
-        predicts on them without a copy, as `session.step(session.inputs())`, or on what it made of them."""
+        predicts on them without a copy, as `session.step(session.inputs())`, or on what it made of them. What may be
+        left out of a batch, its samples' weights, is not among them."""
         return {
             port.name: View(_type(port), self._model.input_place(index), read_only=False)
             for index, port in enumerate(self._manifest.inputs)
+            if not port.optional
         }
 
     def predict_in_place(self, batch: Batch) -> dict[str, View]:

@@ -56,9 +56,9 @@ class Tunable(Protocol):
     def candidates(self, wide: bool = False) -> Sequence[Candidate]:
         """What can be chosen, the model's choice first. `wide` has more."""
 
-    def appraised(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Some of them, the model's choice among them, as they look once their kernels are compiled: it first, those
-        that are then expected to be quickest behind it, those that no measurement is worth left out."""
+    def appraised(self, candidates: Sequence[Candidate], cache: Path | None = None) -> list[Candidate]:
+        """Some of them as they look once their kernels are compiled: those that are then expected to be quickest first,
+        those that no measurement is worth left out. `cache` is the folder of compiled ones."""
 
     def lower(self, choice: Choice | None = None) -> Lowered:
         """The kernels with a choice; default: the model's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..codegen.tunable import Candidate, Choice, Trial
@@ -18,16 +19,23 @@ NEAR = 6.0
 
 
 def wanted(
-    workload: Workload, store: TuningStore, most: int, wide: bool, has: Callable[[str], bool] = lambda library: True
+    workload: Workload,
+    store: TuningStore,
+    most: int,
+    wide: bool,
+    has: Callable[[str], bool] = lambda library: True,
+    cache: Path | None = None,
 ) -> list[Candidate]:
-    """The model's choice, what was best for the closest workloads, then the model's next; `most` of those whose library
-    the machine `has`."""
+    """The model's choice, that of a library which the machine `has`, what was best for the closest workloads, then the
+    model's next; `most` of them. `cache` is the folder of compiled kernels."""
     found = workload.tunable.candidates(wide)
     space = [one for one in found if one.library is None or has(one.library)]
     near = _similar(workload, store, workload.target)
     known = [one for one in space[1:] if any(_alike(one.choice, other) for other in near)][:2]
-    ordered = [space[0], *known, *(one for one in space[1:] if one not in known)]
-    return workload.tunable.appraised(ordered[: LOOKED_AT * most])[:most]
+    by_library = [one for one in space[1:] if one.library is not None]
+    ahead = list(dict.fromkeys([*by_library[:1], *known]))
+    rest = [one for one in space[1:] if one not in ahead]
+    return [space[0], *ahead, *workload.tunable.appraised(rest[: LOOKED_AT * most], cache)][:most]
 
 
 def trial_of(workload: Workload, candidates: Sequence[Candidate]) -> tuple[Trial, list[Candidate]]:
@@ -56,7 +64,7 @@ def _similar(workload: Workload, store: TuningStore, target: Target) -> list[Any
     return [entries[index].result.choice for apart, index in close[:3] if apart <= NEAR]
 
 
-_TRAITS = ("swap", "vectors", "split", "right", "pack_left", "format", "outputs", "lanes", "pixels")
+_TRAITS = ("swap", "vectors", "split", "right", "pack_left", "format", "outputs", "lanes", "pixels", "way")
 """What of a choice carries over to other shapes."""
 
 

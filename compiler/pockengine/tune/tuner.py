@@ -232,7 +232,7 @@ class _Session:
                 self._measure_batch(followers[start : start + BATCH], measurer, place, total, "verified")
 
     def _wanted(self, workload: Workload, measurer: Measurer) -> list[Candidate]:
-        return wanted(workload, self.store, self.effort.candidates, self.effort.wide, measurer.has)
+        return wanted(workload, self.store, self.effort.candidates, self.effort.wide, measurer.has, self.cache)
 
     def _inherited(self, workload: Workload, leader: Workload) -> list[Candidate]:
         """The choice of the workload with the same contraction, unless it is the model's, which needs no check."""

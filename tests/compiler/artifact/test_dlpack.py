@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch.utils.dlpack
 from pockengine.artifact import Artifact, Session
 from pockengine.codegen.native.library import NativeModel
 from pockengine.compile import compile
-from pockengine.errors import ArtifactError, DataError
+from pockengine.errors import ArtifactError, DataError, PockError
 from pockengine.ir import Array, DType, Graph, TensorType
 from pockengine.recipe import Recipe
 from tests.compiler.artifact.toy_artifact import TOY
@@ -178,3 +179,38 @@ def test_the_reference_hands_out_its_places() -> None:
         found: Array = np.from_dlpack(session.predict_in_place({"x": data["x"]})["logits"])
         np.testing.assert_allclose(found, native.predict({"x": data["x"]})["logits"], rtol=1e-3, atol=1e-5)
         np.testing.assert_array_equal(np.from_dlpack(session.view("last.bias")), session.tensor("last.bias"))
+
+
+def test_one_inputs_place_is_no_others() -> None:
+    """It may be filled before it is read."""
+    net = Net("two", seed=1)
+    cur, prev = (net.builder.input(name, TensorType(DType.F32, (4, 64))) for name in ("cur", "prev"))
+    graph = net.finish(net.linear(net.e.sub(cur, net.e.mul(prev, 2.0)), "last", 3))
+    with compile(graph, Recipe(update="full", batch=4), threads=1).load() as session:
+        places = session.inputs()
+        for name, value in (("cur", 1.0), ("prev", 2.0)):
+            np.from_dlpack(places[name])[...] = value
+        right = session.predict({name: places[name] for name in ("cur", "prev")})["logits"]
+        filled: dict[str, Any] = {"cur": np.full((4, 64), 5, np.float32), "prev": places["cur"]}
+        for given in (filled, {"cur": places["prev"], "prev": places["cur"]}):
+            with pytest.raises(PockError, match="lies in the place of another input, or beyond its own: copy it first"):
+                session.predict(given)
+        np.testing.assert_array_equal(session.predict(places)["logits"], right)
+
+
+def test_what_samples_count_is_no_place_to_fill() -> None:
+    """It holds what it held at the last step; left out, each counts 1."""
+    recipe = replace(RECIPE, last_batch="partial")
+    rng = np.random.default_rng(0)
+    data: dict[str, Array] = {
+        "x": rng.standard_normal((64, 128)).astype(np.float32),
+        "labels": rng.integers(0, 64, 64),
+    }
+    with compile(network(), recipe, threads=1).load() as session, compile(network(), recipe, threads=1).load() as other:
+        for one in (session, other):
+            one.step({name: array[:50] for name, array in data.items()})
+        places = session.inputs()
+        assert set(places) == {"x", "labels"}
+        for name, array in data.items():
+            np.from_dlpack(places[name])[...] = array
+        assert session.step(places) == other.step(data)

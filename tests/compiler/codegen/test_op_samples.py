@@ -9,7 +9,7 @@ import pytest
 
 from pockengine import ops
 from pockengine.codegen import backends
-from pockengine.codegen.gpu.launches import kernels_of
+from pockengine.codegen.gpu.launches import kernels_of, measured_blocks
 from pockengine.codegen.opencl.text import text_of
 from pockengine.ir import Array
 from pockengine.targets import get
@@ -67,7 +67,8 @@ def _runs(case: Case, folder: Path) -> Iterator[tuple[tuple[int, int] | None, li
 def _on_a_device(cases: list[Case], folder: Path) -> None:
     """Through the runtime, on the OpenCL device that is here, with results over operands wherever that is allowed."""
     lowered = [backends.get("opencl").lower(case.node, get("host"), 1) for case in cases]
-    assert text_of(kernels_of(call for one in lowered for call in one.calls))
+    calls = [call for one in lowered for call in one.calls]
+    assert text_of(kernels_of(calls), measured_blocks(calls))
     apart(check_all, some(cases, 4), folder)  # the driver takes long to compile each; kernels as CUDA's
 
 

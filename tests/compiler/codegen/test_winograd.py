@@ -31,8 +31,16 @@ SIZES = [((5, 5), (1, 1, 1, 1)), ((4, 7), (0, 0, 0, 0)), ((9, 6), (1, 0, 2, 1)),
 SANITIZE = ("-O1", "-fsanitize=undefined", "-fno-sanitize=alignment", "-fsanitize-trap=undefined")
 
 
-def case(op: str, size: tuple[int, int], pad: tuple[int, int, int, int], channels: tuple[int, int], batch: int) -> Case:
-    """An image of `size` or its gradient, with bias, residual and relu, and the product itself as a second output."""
+def case(
+    op: str,
+    size: tuple[int, int],
+    pad: tuple[int, int, int, int],
+    channels: tuple[int, int],
+    batch: int,
+    stored: DType = DType.F32,
+) -> Case:
+    """An image of `size` or its gradient, with bias, residual and relu, and the product itself as a second output; the
+    weight is stored so."""
     rng = np.random.default_rng(sum(size) + sum(channels))
     inputs, outputs = channels
     small = (size[0] + pad[0] + pad[2] - 2, size[1] + pad[1] + pad[3] - 2)
@@ -41,7 +49,8 @@ def case(op: str, size: tuple[int, int], pad: tuple[int, int, int, int], channel
     builder = Builder("body")
     e = Emitter(builder)
     x = builder.input("x", TensorType(DType.F32, image))
-    w = builder.input("w", TensorType(DType.F32, (outputs, inputs, 3, 3)))
+    weight = builder.input("w", TensorType(stored, (outputs, inputs, 3, 3)))
+    w = weight if stored is DType.F32 else e.cast(weight, DType.F32)
     product = e.op(op, x, w, **attrs, **({"size": size} if op == "conv2d_dx" else {}))
     bias = builder.input("bias", TensorType(DType.F32, product.type.shape[-1:]))
     residual = builder.input("residual", product.type)
@@ -134,6 +143,7 @@ def test_on_a_gpu(outputs: int, tmp_path: Path) -> None:
     """Tiles that are whole and cut off, several tiles of products, sums of them in parts."""
     given = [
         *cases(8),
+        *(case(op, (9, 10), (1,) * 4, (16, 24), 2, DType.BF16) for op in ("conv2d", "conv2d_dx")),
         case("conv2d", (9, 10), (1, 1, 1, 1), (72, 24), 2),
         case("conv2d", (6, 6), (1,) * 4, (2400, 16), 1),
     ]

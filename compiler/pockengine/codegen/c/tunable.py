@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ...ir import DType, Node, RegionKind
 from ...plan.program import SCRATCH, Lowered
@@ -55,7 +56,7 @@ class TunableContraction:
         """See `space.candidates`."""
         return space.candidates(self.node, self.target, self.threads, wide)
 
-    def appraised(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def appraised(self, candidates: Sequence[Candidate], cache: Path | None = None) -> list[Candidate]:
         """See Tunable: compiling tells nothing that the model does not know."""
         return list(candidates)
 

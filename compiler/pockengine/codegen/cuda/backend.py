@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...ir import Node
@@ -66,11 +67,8 @@ class CudaBackend(Lowering, Accelerated):
     def tunable(self, node: Node, target: Target, threads: int) -> TunableProducts | None:
         """See Lowering: with what the compiler says of kernels."""
         found = super().tunable(node, target, threads)
-        return (
-            None
-            if found is None
-            else replace(found, report=lambda kernel: report_of(kernel, architecture_of(target), None))
-        )
+        report = partial(report_of, architecture=architecture_of(target))
+        return None if found is None else replace(found, report=report)
 
     def making(self, target: Target, cache: Path | None) -> Making:
         """See Packs."""

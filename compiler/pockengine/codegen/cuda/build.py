@@ -79,7 +79,7 @@ def images_of(
     return {symbol: found[symbol] for symbol in kernels}, hits
 
 
-def report_of(kernel: Kernel, architecture: Architecture, cache: Path | None) -> Reported:
+def report_of(kernel: Kernel, cache: Path | None = None, *, architecture: Architecture) -> Reported:
     """What NVRTC says of a kernel; it, and the machine code, are kept. Raises ToolchainError."""
     store = ObjectCache((cache or default_folder()).absolute())
     inputs = _inputs(kernel.source, architecture)

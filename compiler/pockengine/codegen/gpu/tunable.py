@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
 
 from ...ir import DType, Node, RegionKind
-from ...plan.program import Lowered
+from ...plan.program import Kernel, Lowered
 from ...targets import Target
 from ..common.region import anchor_of
 from ..tunable import Candidate, Choice
 from .contraction import kernels
+
+
+class Report(Protocol):
+    """What the compiler says of a kernel; `cache` is the folder of compiled ones."""
+
+    def __call__(self, kernel: Kernel, cache: Path | None = None) -> kernels.Reported: ...
 
 
 def has_choice(node: Node) -> bool:
@@ -28,7 +37,7 @@ class TunableProducts:
 
     node: Node
     target: Target
-    report: kernels.Report | None = field(default=None, compare=False)
+    report: Report | None = field(default=None, compare=False)
 
     @property
     def family(self) -> str:
@@ -42,19 +51,19 @@ class TunableProducts:
             for choice, cycles in kernels.choices(self.node, self.target, wide)
         ]
 
-    def appraised(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def appraised(self, candidates: Sequence[Candidate], cache: Path | None = None) -> list[Candidate]:
         """See Tunable: by registers and spills."""
-        if self.report is None:
+        report = self.report
+        if report is None:
             return list(candidates)
-        first, *others = candidates
         with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
-            found = workers.map(self._appraised, others)
+            found = workers.map(lambda one: self._appraised(one, partial(report, cache=cache)), candidates)
         kept = [one for one in found if one is not None]
-        return [first, *sorted(kept, key=lambda one: one.cycles or 0.0)]
+        return sorted(kept, key=lambda one: one.cycles or 0.0)
 
-    def _appraised(self, candidate: Candidate) -> Candidate | None:
-        assert self.report is not None and isinstance(candidate.choice, kernels.Products)
-        cycles = kernels.appraised(self.node, self.target, candidate.choice, self.report)
+    def _appraised(self, candidate: Candidate, report: Callable[[Kernel], kernels.Reported]) -> Candidate | None:
+        assert isinstance(candidate.choice, kernels.Products)
+        cycles = kernels.appraised(self.node, self.target, candidate.choice, report)
         return None if cycles is None else replace(candidate, cycles=cycles)
 
     def lower(self, choice: Choice | None = None) -> Lowered:

@@ -11,7 +11,7 @@ from ...plan.program import Call
 from ...progress import Progress
 from ...targets import HOST_MEMORY, Memory, Target
 from ..backend import Built
-from ..gpu.launches import launches_name
+from ..gpu.launches import launches_name, measured_blocks
 from ..gpu.lowering import Lowering
 from ..gpu.pace import USUAL
 from ..model import Model
@@ -29,6 +29,12 @@ class OpenCLBackend(Lowering, Accelerated):
     name = "opencl"
     formats = ("f32", "f16")
     usual = replace(USUAL, arch="opencl")
+
+    def _seen(self, target: Target) -> Target:
+        """See Lowering: also a GPU of NVIDIA's is one that compiles OpenCL C."""
+        seen = super()._seen(target)
+        assert seen.gpu is not None
+        return replace(seen, gpu=replace(seen.gpu, arch=self.usual.arch)) if seen.gpu.has_matrix_units else seen
 
     def memory(self, target: Target) -> Memory:
         """The processor's own, which the GPUs of phones and boards share."""
@@ -55,7 +61,7 @@ class OpenCLBackend(Lowering, Accelerated):
         runtime = device_runtime()
 
         def sources(calls: Sequence[Call]) -> Mapping[str, str]:
-            text = launches_c(calls, runtime.sources["launch.h"])
+            text = launches_c(calls, runtime.sources["launch.h"], measured_blocks(calls))
             return {launches_name(text): text}
 
         return Making(sources, runtime)

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...progress import Progress
 from ...targets import Target
 from ..backend import Built
-from ..gpu.launches import calls_of, kernels_of, launches_name
+from ..gpu.launches import calls_of, kernels_of, launches_name, texel_blocks
 from ..model import Model
 from ..native import toolchain
 from ..native.members import members_of, tools
@@ -24,7 +24,7 @@ def device_runtime() -> toolchain.DeviceRuntime:
 def build(model: Model, target: Target, cache: Path | None, progress: Progress) -> Built:
     """Compile the kernels' starters and link. Raises ToolchainError."""
     calls = calls_of(model.programs)
-    launches = launches_c(calls, device_runtime().sources["launch.h"])
+    launches = launches_c(calls, device_runtime().sources["launch.h"], texel_blocks(model.programs))
     sources = {launches_name(launches): launches}
     objects = toolchain.compile_objects(sources, target, cache, lambda done, total: progress("compile", done, total))
     linked = toolchain.link(objects, emit_model(model), target, cache, partial(progress, "link"), device_runtime())

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from ...plan.program import Call
-from ..gpu.launches import kernels_of, starters
+from ...plan.space import Space
+from ..gpu.launches import TexelBlocks, kernels_of, number_of, starters
 
 PRELUDE = """\
 typedef char int8_t;
@@ -34,13 +35,12 @@ static float WIDEN_F16(ushort bits)
 {
     return vload_half(0, (const half *)&bits);
 }
-#ifdef POCK_IMAGES
-#define TEXELS(i) read_only image1d_buffer_t texels##i, const long texel##i
-#define TEXEL(i, at, to) vstore4(read_imageui(texels##i, (int)(texel##i + (at))), 0, to)
-#else
-#define TEXELS(i) global const uint *texels##i, const long texel##i
-#define TEXEL(i, at, to) vstore4(vload4(texel##i + (at), texels##i), 0, to)
-#endif
+#define IMAGE_TEXELS(i) read_only image1d_buffer_t texels##i, const long texel##i
+#define IMAGE_TEXEL(i, at, to) vstore4(read_imageui(texels##i, (int)(texel##i + (at))), 0, to)
+#define BUFFER_TEXELS(i) global const uint *texels##i, const long texel##i
+#define BUFFER_TEXEL(i, at, to) vstore4(vload4(texel##i + (at), texels##i), 0, to)
+#define TEXELS(i) TEXELS_##i(i)
+#define TEXEL(i, at, to) TEXEL_##i(i, at, to)
 #define PACK_BF16(a, b) (bf16_bits(a) | bf16_bits(b) << 16)
 #define PACK_F16(a, b) (f16_bits(a) | f16_bits(b) << 16)
 #define half pock_half
@@ -94,20 +94,34 @@ DOUBLE = """\
 _PLAIN = str.maketrans({"\\": "\\\\", '"': '\\"', "?": "\\?"})
 
 
-def text_of(kernels: Mapping[str, str]) -> list[str]:
+def text_of(kernels: Mapping[str, str], blocks: TexelBlocks) -> list[str]:
     """OpenCL C of kernels, in pieces."""
-    return [PRELUDE, *([DOUBLE] if _needs_double(kernels) else []), *kernels.values()]
+    texts = [
+        "".join(_read_as(index, block) for index, block in enumerate(blocks.get(symbol, ()))) + text
+        for symbol, text in kernels.items()
+    ]
+    return [PRELUDE, *([DOUBLE] if _needs_double(kernels) else []), *texts]
+
+
+def _read_as(index: int, block: Space | None) -> str:
+    """The next kernel reads its texels of such an index as an image, where there is one of the block, else as a
+    buffer."""
+    lines = [f"#undef TEXELS_{index}", f"#undef TEXEL_{index}"]
+    lines.append(f"#ifdef POCK_IMAGES_{number_of(block)}" if block is not None else "#if 0")
+    lines += [f"#define TEXELS_{index} IMAGE_TEXELS", f"#define TEXEL_{index} IMAGE_TEXEL", "#else"]
+    lines += [f"#define TEXELS_{index} BUFFER_TEXELS", f"#define TEXEL_{index} BUFFER_TEXEL", "#endif"]
+    return "\n".join(lines) + "\n"
 
 
 def _needs_double(kernels: Mapping[str, str]) -> bool:
     return any(re.search(r"\bdouble\b", text) for text in kernels.values())
 
 
-def launches_c(calls: Collection[Call], header: str) -> str:
+def launches_c(calls: Collection[Call], header: str, blocks: TexelBlocks) -> str:
     """The text of kernels.c: the kernels' texts and names, and for each a function that the model's tables name, which
-    starts it. `header` is the text of launch.h."""
+    starts it. `header` is the text of launch.h, `blocks` where what kernels read as images lies."""
     kernels = kernels_of(calls)
-    pieces = text_of(kernels)
+    pieces = text_of(kernels, blocks)
     lines = ["/* The kernels, for the device's own compiler. */", header]
     lines.append("const char *const pock_kernel_texts[] = {")
     for piece in pieces:
@@ -115,12 +129,12 @@ def launches_c(calls: Collection[Call], header: str) -> str:
         lines.append("    ,")
     lines.append("};")
     lines.append(f"const uint32_t pock_kernel_text_count = {len(pieces)};")
-    reads = any(call.kernel.maps for call in calls)
-    lines.append(f"const int pock_kernels_read_images = {int(reads)};")
+    read = {block for found in blocks.values() for block in found if block is not None}
+    lines.append(f"const uint32_t pock_image_blocks = {sum(1 << number_of(block) for block in read)};")
     lines.append(f"const int pock_kernels_need_double = {int(_needs_double(kernels))};")
     lines.append("const char *const pock_kernel_names[] = {")
     lines += [f'    "{symbol}",' for symbol in kernels] or ["    0,"]
     lines.append("};")
     lines.append(f"const uint32_t pock_kernel_count = {len(kernels)};")
-    lines += starters(calls)
+    lines += starters(calls, blocks)
     return "\n".join(lines) + "\n"

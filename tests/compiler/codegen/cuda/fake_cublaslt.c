@@ -230,6 +230,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t what
             return INVALID;
         }
     }
+    if ((uintptr_t)scratch % 16) {
+        return INVALID;
+    }
     if (*(const float *)alpha != 1 || *(const float *)beta != 0 || c != d || lc != ld || bytes < chosen.bytes || is("fails")) {
         return NOT_SUPPORTED;
     }

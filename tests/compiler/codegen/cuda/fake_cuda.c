@@ -439,6 +439,25 @@ CUresult fake_call(CUstream stream, void (*run)(void *const *arg, int task, int 
     *kernel = (emulated){.name = "library", .run = run, .blocks = 1};
     return queue(stream, (launch){.kernel = kernel, .stream = place_of(stream) % MOST_STREAMS, .arg = {argument}});
 }
+typedef struct {
+    void *to;
+    unsigned char value;
+    size_t bytes;
+} filling;
+static void fill(void *const *arg, int task, int tasks) {
+    const filling *of = arg[0];
+    (void)task;
+    (void)tasks;
+    memset(of->to, of->value, of->bytes);
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+    filling *asked = malloc(sizeof *asked);
+    if (!asked) {
+        abort();
+    }
+    *asked = (filling){(void *)(uintptr_t)to, value, bytes};
+    return fake_call(stream, fill, asked);
+}
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
     (void)flags;
     *stream = calloc(1, sizeof **stream);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,20 @@ def test_memory_stays_until_nobody_has_a_view(
     apart(_after_the_end, artifact, tmp_path / "log")
 
 
+@dataclass(frozen=True)
+class _At:
+    """A batch's part as the library takes it: where it begins."""
+
+    address: int
+
+
+def _labels_place(session: Session) -> int:
+    names = [port.name for port in session.manifest.inputs]
+    address = session._model.input_place(names.index("labels")).on_gpu
+    assert address is not None and names[0] == "x"
+    return address
+
+
 def _refused(artifact: Artifact) -> None:
     good = batch(0)
     with artifact.load() as session:
@@ -228,6 +243,8 @@ def _refused(artifact: Artifact) -> None:
             session.step({**good, "labels": library.tensor(np.array([0, 1, 77, 0]))})
         with pytest.raises(DataError, match="in place there is one batch of 4 samples, not 5: use predict"):
             session.predict_in_place(batch(0, 5))
+        with pytest.raises(PockError, match="'x' in the batch lies in the place of another input, or beyond its own"):
+            session._model.step([_At(_labels_place(session)), good["labels"]])
         narrow: dict[str, Any] = {"x": x, "labels": library.tensor(good["labels"].astype(np.int32))}
         assert session.evaluate(narrow).loss == session.evaluate(good).loss
 

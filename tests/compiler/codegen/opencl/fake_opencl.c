@@ -156,9 +156,8 @@ cl_mem clCreateBuffer(cl_context context, cl_ulong how, size_t bytes, void *host
 cl_mem clCreateImage(cl_context context, cl_ulong how, const cl_image_format *format, const cl_image_desc *image,
                      void *host, cl_int *code) {
     (void)context;
-    (void)how;
-    (void)host;
-    int right = format->type == CL_UNSIGNED_INT32 && image->type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
+    int right = format->order == CL_RGBA && format->type == CL_UNSIGNED_INT32 && image->type == CL_MEM_OBJECT_IMAGE1D_BUFFER &&
+                image->width && image->width <= 65536 && image->buffer && how == CL_MEM_READ_ONLY && !host;
     *code = right && !is("no images after all") ? CL_SUCCESS : -10;
     return *code == CL_SUCCESS ? image->buffer : NULL;
 }

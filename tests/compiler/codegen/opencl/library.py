@@ -21,7 +21,7 @@ from pockengine.codegen.opencl.build import device_runtime
 from pockengine.codegen.opencl.text import launches_c
 from pockengine.ir import Array
 from pockengine.plan.program import Lowered
-from pockengine.plan.space import BLOCKS
+from pockengine.plan.space import BLOCKS, Space
 from pockengine.targets import Target, get
 from tests.compiler.codegen.gpu.placed import GARBAGE, Placed
 from tests.compiler.codegen.harness import Case, compare
@@ -47,7 +47,8 @@ class Device:
     """The kernels of many cases in one program; operands and workspace lie in the arena, with garbage around them."""
 
     def __init__(self, folder: Path, cases: Sequence[Case], target: Target, images: bool = True) -> None:
-        """Kernels are those for `target`. Without `images` the runtime finds that the device has none."""
+        """Kernels are those for `target`. With `images` the device must have them where kernels read some, without the
+        runtime finds that it has none."""
         backend = OpenCLBackend()
         self.cases = list(cases)
         self.lowered: list[Lowered] = []
@@ -57,9 +58,14 @@ class Device:
         calls = [call for lowered in self.lowered for call in lowered.calls]
         self.numbers = {symbol: number for number, symbol in enumerate(kernels_of(calls))}
         sources = dict(device_runtime().sources)
-        sources["kernels.c"] = launches_c(calls, sources["launch.h"])
+        blocks = {call.kernel.symbol: [Space.ARENA] * len(call.kernel.maps) for call in calls}
+        sources["kernels.c"] = launches_c(calls, sources["launch.h"], blocks)
         if not images:
             sources["opencl.h"] = sources["opencl.h"].replace("CL_DEVICE_IMAGE_SUPPORT = 0x1016", NO_IMAGES)
+        elif any(blocks.values()):
+            made = "code == CL_SUCCESS ? made : NULL"
+            assert made in sources["device.c"]
+            sources["device.c"] = sources["device.c"].replace(made, "code == CL_SUCCESS ? made : (abort(), NULL)")
         self._library = _compiled(folder, sources)
         self._blocks = [np.full(ARENA_BYTES if i == 0 else 4096, GARBAGE, np.uint8) for i in range(SPACES)]
         self._error = ctypes.create_string_buffer(4 + 640)

@@ -15,14 +15,19 @@ import pytest
 from pockengine.codegen import backends
 from pockengine.codegen.common.region import as_region
 from pockengine.codegen.gpu.contraction import kernels
+from pockengine.codegen.gpu.launches import measured_blocks, texel_blocks
 from pockengine.codegen.opencl.backend import OpenCLBackend
 from pockengine.codegen.opencl.text import launches_c
+from pockengine.compile import compile
+from pockengine.compile.planned import Planned
 from pockengine.ir import Array, Builder, DType, Node, TensorType
 from pockengine.ops import Emitter, Sample
 from pockengine.passes.winograd_marks import WINOGRAD
 from pockengine.plan.program import Lowered, Texels
+from pockengine.plan.space import BLOCKS, Space
 from pockengine.targets import Target, get
 from tests.compiler.codegen import geometries
+from tests.compiler.codegen.cuda.test_libraries import RECIPE, network
 from tests.compiler.codegen.gpu.emulated import EmulatedLibrary, rewritten
 from tests.compiler.codegen.gpu.test_emulated import ends
 from tests.compiler.codegen.harness import Case, region_case, sample_case
@@ -138,10 +143,29 @@ def test_tuning_may_choose_either() -> None:
         assert any("by images" in one.choice.describe() for one in tunable.candidates()) == first
 
 
-def test_kernels_say_that_they_read_images() -> None:
+def test_kernels_say_which_blocks_they_read_images_of() -> None:
     node = matmul((64, 64, 64), False, False).node
-    texts = [launches_c(OpenCLBackend().lower(node, target, 1).calls, "") for target in (IMAGES, BUFFERS)]
-    assert ["pock_kernels_read_images = 1" in text for text in texts] == [True, False]
+    read, words = OpenCLBackend().lower(node, IMAGES, 1).calls, OpenCLBackend().lower(node, BUFFERS, 1).calls
+    for calls, wanted in ((read, 1 << BLOCKS.index(Space.INPUT)), (words, 0)):
+        assert f"pock_image_blocks = {wanted};" in launches_c(calls, "", measured_blocks(calls))
+
+
+def test_no_image_lies_in_a_block_that_its_kernel_writes() -> None:
+    """A weight is read as one where results go to the arena, its update's operands from there where it is changed."""
+    found = list[Planned]()
+    target = replace(get("host"), gpu=IMAGES.gpu)
+    compile(network(), RECIPE, target, backend="opencl", inspect=lambda made, _: found.append(made))
+    blocks = texel_blocks(found[0].programs)
+    spaces = {space for lies in blocks.values() for space in lies}
+    assert {Space.PARAM, Space.INPUT, None} <= spaces
+    for program in found[0].programs.values():
+        for step in program.steps:
+            written = {program.locations[value].space for value in step.node.outputs}
+            for call in step.lowered.calls:
+                lies = blocks[call.kernel.symbol]
+                assert written.isdisjoint(lies) and (not call.workspace or Space.ARENA not in lies)
+                for one, space in zip(call.kernel.maps, lies, strict=True):
+                    assert space in (None, program.locations[call.operands[one.operand]].space)
 
 
 @needs_device

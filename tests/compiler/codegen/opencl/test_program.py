@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from pockengine.ir import Array, DType, Node, TensorType, Value
 from pockengine.targets import get
 from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.codegen.opencl.library import needs_device
+from tests.compiler.codegen.test_narrow import matmul
 from tests.compiler.training.test_runs import EVERYTHING, Program, dataset, tokens
 
 TRAIN = ("train", "--data", "train.st", "--steps", 6, "--seed", 5, "--eval-data", "eval.st")
@@ -143,3 +145,11 @@ def test_other_number_formats_are_refused() -> None:
         get("mali-g610").computing("bf16")
     with pytest.raises(TargetError, match="the backend 'opencl' does not multiply in bf16: choose f32 or f16"):
         compile(tokens(masked=True), EVERYTHING, "snapdragon-8-gen-3-gpu", compute="bf16")
+
+
+@pytest.mark.parametrize("compute", ["f32", "f16"])
+def test_a_gpu_of_nvidias_gets_what_opencl_has(compute: str) -> None:
+    """No words of CUDA's."""
+    node = matmul((64, 64, 64), False, False).node
+    (call,) = backends.get("opencl").lower(node, get("rtx-4090").computing(compute), 1).calls
+    assert not re.search(r"\b(COPY|MMA_|FRAGMENT|TENSOR)", call.kernel.source) and call.kernel.product is None

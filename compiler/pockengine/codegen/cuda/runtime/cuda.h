@@ -17,7 +17,7 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 
-enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_UNKNOWN = 999 };
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100 };
 
 /* Attributes of a device. */
 enum {
@@ -71,6 +71,7 @@ enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };
     X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr, const void *, size_t, CUstream)) \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, CUdeviceptr, size_t, CUstream)) \
     X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
+    X(cuMemsetD8Async, "cuMemsetD8Async", (CUdeviceptr, unsigned char, size_t, CUstream)) \
     X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned)) \
     X(cuMemFreeHost, "cuMemFreeHost", (void *)) \
     X(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \

@@ -37,7 +37,7 @@ static const pock_tensor *next_given(const pock_device *device, size_t at) {
     const pock_tensor *found = NULL;
     for (uint32_t i = 0; i < device->model->input_count && device->others.any; i++) {
         const pock_tensor *input = &device->model->inputs[i];
-        int nearer = input->ref.offset >= at && (!found || input->ref.offset < found->ref.offset);
+        int nearer = input->nbytes && input->ref.offset >= at && (!found || input->ref.offset < found->ref.offset);
         found = device->others.inputs[i] && nearer ? input : found;
     }
     return found;

@@ -53,6 +53,11 @@ int pock_device_has(pock_device *device, const pock_tensor *input, const void *d
     int type = 0, ordinal = device->id;
     pock_gpu_note(device, device->cu.cuCtxSetCurrent(device->context), TAKING);
     CUresult known = device->cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at_gpu(data));
+    CUdeviceptr block = device->base[POCK_INPUT], end = block + device->model->space_bytes[POCK_INPUT];
+    if (at_gpu(data) >= block && at_gpu(data) < end && at_gpu(data) != place_of(device, input)) {
+        return pock_fail(error, POCK_USAGE, "'%s' in the batch lies in the place of another input, or beyond its own: copy it "
+                                            "first", input->name);
+    }
     *has = at_gpu(data) == place_of(device, input) || (known == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE);
     if (*has && known == CUDA_SUCCESS) {
         device->cu.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at_gpu(data));
@@ -83,6 +88,13 @@ void pock_device_give(pock_device *device, const pock_tensor *input, const void 
         others->any = 1;
     }
     pock_gpu_note(device, others->inputs ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, TAKING);
+}
+
+void pock_device_forget_given(pock_device *device) {
+    for (uint32_t i = 0; i < device->model->input_count && device->others.any; i++) {
+        device->others.inputs[i] = 0;
+    }
+    device->others.any = 0;
 }
 
 void pock_device_keep(pock_device *device) {

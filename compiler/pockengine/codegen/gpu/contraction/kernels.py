@@ -141,10 +141,7 @@ class Reported:
     spill_bytes: int
 
 
-Report = Callable[[Kernel], Reported]
-
-
-def appraised(node: Node, target: Target, choice: Products, report: Report) -> float | None:
+def appraised(node: Node, target: Target, choice: Products, report: Callable[[Kernel], Reported]) -> float | None:
     """The cycles of a way as the model has them, with as many blocks of a multiprocessor as its registers suffice for;
     None where a kernel spills. What a library or several kernels make stays as it is."""
     anchor, gpu, limit, total = anchor_of(node), gpu_of(target), bytes_of(node), 0.0
@@ -268,7 +265,7 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
         return winograd.calls(node, way.filtered, Lowered(tuple(steps), taken), writer)
     itemsize, (batch, m, n, k) = anchor.output.type.dtype.numpy.itemsize, part.sizes()
     writers = partial(Writer, node, anchor, part, best, way.format == E4M3, way.apart)
-    made, workspace = way.kernel(writers()), way.product.bytes if way.product is not None else 0
+    made, workspace = way.kernel(writers()), way.product.used + way.product.bytes if way.product is not None else 0
     terms = best.terms if best.tail is None else k
     trips = round(-(-min(k, terms) // way.pace.deep) * way.pace.latency / LATENCY)
     operands = (*node.inputs, *node.outputs)
@@ -284,7 +281,7 @@ def _calls(node: Node, part: Contraction, option: _Option, share: float, gpu: Gp
     return [
         Call(made, operands, WHOLE, grid, flops, nbytes - later + scratch),
         Call(added, operands, WHOLE, last, scratch // itemsize, later + scratch),
-    ], scratch + workspace
+    ], max(scratch, workspace)
 
 
 def _ways(node: Node, part: Contraction, compute: str, gpu: Gpu) -> Iterator[_Way]:

@@ -31,7 +31,7 @@ def product_of(writer: Writer, compute: str, limit: int) -> Product | None:
     if left is None or right is None:
         return None
     stored, scratch, (batch, m, n, _) = _stored(writer, compute), len(writer.operands), writer.part.sizes()
-    used = 0 if stored is not None else batch * m * n * DType.F32.nbytes
+    used = 0 if stored is not None else -(-batch * m * n * DType.F32.nbytes // _ALIGNED) * _ALIGNED
     workspace = min(limit - used, WORKSPACE_BYTES) // _ALIGNED * _ALIGNED
     if workspace < 0:
         return None

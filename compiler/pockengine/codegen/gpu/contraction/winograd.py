@@ -12,10 +12,12 @@ from functools import cached_property
 from ....ir import DType, Node, TensorType, Value
 from ....plan.program import Call, Grid, Kernel, Lowered
 from ....targets import Gpu
-from ...common.region import anchor_of, as_region, bytes_of
+from ...common.index_maps import Access
+from ...common.region import as_region, bytes_of
 from ...common.scratch import aligned
 from ...common.winograd.filtering import Filtering, can_be_filtered
 from ...common.winograd.transforms import TAPS, Row, combination
+from ..dialect import GPU_C
 from ..pace import start_cycles
 from ..source import THREADS, Code, blocks_of, kernel, kernel_body
 from .writer import Writer
@@ -84,20 +86,32 @@ class Filtered(Filtering):
 def filtered(writer: Writer, limit: int | None) -> list[Filtered]:
     """The ways for an anchor, whose arrays take at most `limit` bytes; None: as many as they usually may."""
     anchor = writer.anchor
-    if not can_be_filtered(anchor) or not writer.is_f32:
+    if not can_be_filtered(anchor) or not _is_readable(writer):
         return []
     most = MOST * sum(value.type.nbytes for value in (*anchor.inputs, *anchor.outputs)) if limit is None else limit
     return [one for one in (Filtered(anchor, size) for size in OUTPUTS) if one.places[-1] <= most]
 
 
+def _is_readable(writer: Writer) -> bool:
+    """Whether the image lies in memory as f32, and the weight as numbers."""
+    image, weight = _accesses(writer)
+    return writer.lies(image).dtype is DType.F32 and writer.lies(weight).dtype in (DType.F32, *GPU_C.widened)
+
+
+def _accesses(writer: Writer) -> list[Access]:
+    """Of the image and of the weight."""
+    return sorted((writer.part.left, writer.part.right), key=lambda access: access.operand)
+
+
 def calls(node: Node, one: Filtered, products: Lowered, writer: Writer) -> tuple[list[Call], int]:
     """What computes a node, whose products are made so, and the scratch memory that it takes."""
-    anchor, (image, taps, sums, end) = anchor_of(node), one.places
+    image, taps, sums, end = one.places
     places = dict(zip(one.values, (image, taps, sums), strict=True))
-    source, weight = (node.inputs[writer.graph.inputs.index(value)] for value in anchor.inputs)
+    names = [name for name, _, _ in writer.operands]
+    source, weight = (node.inputs[names.index(writer.pointer(access))] for access in _accesses(writer))
     made = [
         _moving(_image(one), (source,), (image,), one.values[0], one.transforms.points),
-        _moving(_taps(one), (weight,), (taps,), one.values[1], one.transforms.points),
+        _moving(_taps(one, weight.type), (weight,), (taps,), one.values[1], one.transforms.points),
     ]
     for call in products.calls:
         inner = tuple(places[value] for value in call.operands) + tuple(end + at for at in call.workspace)
@@ -132,16 +146,17 @@ def _image(one: Filtered) -> Kernel:
     return kernel("filter_image", f"tiles of {source} for F({one.size} x {one.size}), pad {one.offset}", code.text())
 
 
-def _taps(one: Filtered) -> Kernel:
+def _taps(one: Filtered, weight: TensorType) -> Kernel:
     """[results, channels, 3, 3] -> [points, channels, results]; for a gradient [channels, results, 3, 3], turned."""
-    code, side, weight, taps = Code(), one.transforms.side, one.anchor.inputs[1].type, one.values[1].type
+    code, side, taps = Code(), one.transforms.side, one.values[1].type
     with kernel_body(code, [("weight", weight, False), ("taps", taps, True)]), code.each("i", one.depth * one.width):
         code.line(f"const ptrdiff_t result = i % {one.width}, channel = i / {one.width};")
         first = f"channel * {one.width} + result" if one.gradient else f"result * {one.depth} + channel"
         code.line(f"float window[{TAPS}][{TAPS}];")
         with code.neighbours("r", TAPS), code.neighbours("s", TAPS):
             turned = f"{TAPS * TAPS - 1} - ({TAPS} * r + s)" if one.gradient else f"{TAPS} * r + s"
-            code.line(f"window[r][s] = weight[({first}) * {TAPS * TAPS} + {turned}];")
+            stored = f"weight[({first}) * {TAPS * TAPS} + {turned}]"
+            code.line(f"window[r][s] = {GPU_C.widened.get(weight.dtype, '{}').format(stored)};")
         _both_ways(code, one.transforms.taps, TAPS)
         _store(code, "taps", side, f"{one.depth * one.width}")
     title = f"taps of {weight} for F({one.size} x {one.size}){', turned' if one.gradient else ''}"

@@ -1,6 +1,6 @@
 /* The machine on which kernels run. It is this processor, unless a backend links a file of its own in the place of
  * device.c: the table's kernels then only hand work to that machine. inputs.c (turn, ahead, forget), events.c (call_ms) and
- * places.c (place, has, bring, give, keep) may have others in their place, too. */
+ * places.c (place, has, bring, give, forget_given, keep) may have others in their place, too. */
 #ifndef POCK_DEVICE_H
 #define POCK_DEVICE_H
 
@@ -48,6 +48,7 @@ int pock_device_has(pock_device *device, const pock_tensor *input, const void *d
 /* Of what the device has: copies it to the input's place in this processor's block; or lets the next run take it. */
 int pock_device_bring(pock_device *device, const pock_tensor *input, const void *data, pock_error *error);
 void pock_device_give(pock_device *device, const pock_tensor *input, const void *data);
+void pock_device_forget_given(pock_device *device);
 
 /* The next run's outputs stay at the device. */
 void pock_device_keep(pock_device *device);

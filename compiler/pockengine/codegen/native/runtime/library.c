@@ -59,6 +59,11 @@ static int is_read_here(const pock_tensor *input) {
  * which they are brought unless nothing was since. */
 static int find_here(pock_session *session, const pock_tensor *input, const char *data, int bring, const void **found) {
     int there = 0;
+    const char *own = pock_machine_at(&session->machine, input), *block = own - input->ref.offset;
+    if (data != own && data >= block && data < block + session->machine.model->space_bytes[POCK_INPUT]) {
+        return pock_fail(&session->error, POCK_USAGE, "'%s' in the batch lies in the place of another input, or beyond its own: "
+                                                      "copy it first", input->name);
+    }
     int code = pock_device_has(session->machine.device, input, data, &there, &session->error);
     *found = there ? (is_read_here(input) ? pock_machine_at(&session->machine, input) : NULL) : data;
     if (!code && there && *found && bring) {
@@ -117,6 +122,9 @@ static int take_batch(pock_session *session, const void *const *batch, uint32_t 
         } else if (!code && found != block) {
             memcpy(block, found, (size_t)input->nbytes);
         }
+    }
+    if (code) {
+        pock_device_forget_given(session->machine.device);
     }
     return code;
 }

@@ -32,6 +32,10 @@ void pock_device_give(pock_device *device, const pock_tensor *input, const void 
     (void)data;
 }
 
+void pock_device_forget_given(pock_device *device) {
+    (void)device;
+}
+
 void pock_device_keep(pock_device *device) {
     (void)device;
 }

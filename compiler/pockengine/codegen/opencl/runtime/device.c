@@ -26,8 +26,7 @@ struct pock_device {
     cl_program program;
     cl_kernel *kernels;
     cl_mem buffer[POCK_SPACES];
-    cl_mem image[POCK_SPACES]; /* of the same memory, where kernels read images */
-    int images;
+    cl_mem image[POCK_SPACES]; /* of the same memory; NULL: kernels read buffers */
     char *space[POCK_SPACES];
     size_t bytes[POCK_SPACES];
     int observed, mapped;
@@ -106,21 +105,30 @@ static int fits(const pock_device *device, const pock_model *model, pock_error *
     return POCK_OK;
 }
 
-/* Makes images of the blocks, one for each, where kernels read them and the device has such images: else they read texels
- * from the buffers. */
+/* Makes images of the blocks of which kernels read some, where the device has such images, and as long ones: else they read
+ * texels from the buffer. */
 static void make_images(pock_device *device) {
     const cl_image_format bits = {CL_RGBA, CL_UNSIGNED_INT32};
     cl_ulong most = number_of(device, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE);
-    device->images = pock_kernels_read_images && (cl_uint)number_of(device, CL_DEVICE_IMAGE_SUPPORT);
-    for (int space = 0; space < POCK_SPACES && device->images; space++) {
+    uint32_t wanted = (cl_uint)number_of(device, CL_DEVICE_IMAGE_SUPPORT) ? pock_image_blocks : 0;
+    for (int space = 0; space < POCK_SPACES; space++) {
         cl_int code = CL_SUCCESS;
         cl_image_desc all = {.type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .buffer = device->buffer[space]};
         all.width = device->bytes[space] / TEXEL;
-        device->images = all.width <= most;
-        if (device->images && all.width) {
-            cl_mem *image = &device->image[space];
-            *image = device->cl.clCreateImage(device->context, CL_MEM_READ_ONLY, &bits, &all, NULL, &code);
-            device->images = code == CL_SUCCESS;
+        if (wanted >> space & 1 && all.width && all.width <= most) {
+            cl_mem made = device->cl.clCreateImage(device->context, CL_MEM_READ_ONLY, &bits, &all, NULL, &code);
+            device->image[space] = code == CL_SUCCESS ? made : NULL;
+        }
+    }
+}
+
+/* Options of the driver's compiler: they say of which blocks there are images. */
+static void write_options(const pock_device *device, char *options, size_t bytes) {
+    int exact = (number_of(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    int at = snprintf(options, bytes, "-cl-std=CL1.2%s", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
+    for (int space = 0; space < POCK_SPACES; space++) {
+        if (device->image[space]) {
+            at += snprintf(options + at, bytes - (size_t)at, " -DPOCK_IMAGES_%d", space);
         }
     }
 }
@@ -145,10 +153,8 @@ static int compile(pock_device *device, const char *options, pock_error *error) 
 
 /* From what an earlier start kept, or by the driver's compiler. */
 static int make_program(pock_device *device, pock_error *error) {
-    int exact = (number_of(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-    char options[128], path[POCK_MOST_PATH];
-    snprintf(options, sizeof options, "-cl-std=CL1.2%s%s", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
-             device->images ? " -DPOCK_IMAGES" : "");
+    char options[256], path[POCK_MOST_PATH];
+    write_options(device, options, sizeof options);
     int kept = pock_binary_path(&device->cl, device->id, options, path);
     device->program = kept ? pock_binary_load(&device->cl, device->context, device->id, options, path) : NULL;
     if (device->program) {
@@ -341,8 +347,8 @@ void pock_launch_mapped(uint32_t number, size_t blocks, size_t threads, void *co
     }
     for (cl_uint i = 0; i < count && code == CL_SUCCESS; i++) {
         int space = space_of(device, arg[maps[i].operand], &offset);
-        const cl_mem *read = device->images ? device->image : device->buffer;
-        code = give(device, kernel, operands + i, &read[space], offset / TEXEL);
+        int image = maps[i].block >= 0 && device->image[maps[i].block];
+        code = give(device, kernel, operands + i, image ? &device->image[space] : &device->buffer[space], offset / TEXEL);
     }
     size_t all = blocks * threads;
     code = code ? code : device->cl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &all, &threads, 0, NULL, NULL);

@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workload", nargs="+", metavar="NAME")
     parser.add_argument("--write", type=Path, metavar="DOCUMENT")
     options = parser.parse_args(arguments)
+    usual = tuple(map(parser.get_default, ("target", "compute")))
+    if options.opencl and (options.target, options.compute) != usual:
+        parser.error("--opencl has targets and formats of its own: leave --target and --compute out")
     first: tuple[str, ...] = ()
     if options.opencl:
         named = [get(name).computing(format) for name in OPENCL_TARGETS for format in OPENCL_FORMATS]

@@ -60,12 +60,12 @@ PRELUDE = """\
 #define TEXELS(i) const pock_texels *texels##i
 #define TEXEL(i, at, to) pock_texel(texels##i, at, to)
 #define MBARRIER_INIT(b, count) pock_mbarrier_init(b, count)
-#define MBARRIERS_SEEN
+#define MBARRIERS_SEEN pock_mbarriers_seen()
 #define MBARRIER_ARRIVE(b) pock_mbarrier_arrive(b, 0)
 #define MBARRIER_EXPECT(b, bytes) pock_mbarrier_arrive(b, bytes)
 #define MBARRIER_WAIT(b, parity) pock_mbarrier_wait(b, parity)
-#define REGISTERS_LESS(n)
-#define REGISTERS_MORE(n)
+#define REGISTERS_LESS(n) _Static_assert((n) % 8 == 0 && (n) >= 24 && (n) <= 256, "setmaxnreg gives no such number")
+#define REGISTERS_MORE(n) REGISTERS_LESS(n)
 #define MMA_E4M3(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_E4M3)
 #define MMA_BF16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_BF16)
 #define MMA_F16(s, l, r) pock_multiply(s, l, r, POCK_MATRIX_F16)

@@ -129,6 +129,10 @@ void pock_cluster_barrier(void) {
 }
 
 void pock_turn(int which, int threads, int waits) {
+    if (which < 1 || which > POCK_MOST_TURNS) {
+        fprintf(stderr, "a GPU has barriers 1 to %d beside that of a block, not %d\n", POCK_MOST_TURNS, which);
+        abort();
+    }
     meet(&block.turns[pock_fiber / block.threads][which], threads, waits);
 }
 
@@ -164,7 +168,8 @@ static void run_blocks(int first, int threads, int cluster) {
     while (block.live) {
         int live = block.live;
         block.moved = 0;
-        for (pock_fiber = 0; pock_fiber < all; pock_fiber++) {
+        for (int turn = 0; turn < all; turn++) {
+            pock_fiber = first / cluster % 2 ? all - 1 - turn : turn; /* what one order hides, the other shows */
             int rank = pock_fiber / threads;
             pock_thread = pock_fiber % threads;
             pock_block = first + rank;

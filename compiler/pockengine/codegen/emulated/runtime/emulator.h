@@ -101,6 +101,7 @@ typedef struct {
     uint32_t box[POCK_MOST_RANK], rank, itemsize;
 } pock_tensor_map;
 void pock_mbarrier_init(uint64_t *barrier, int count);
+void pock_mbarriers_seen(void);
 void pock_mbarrier_arrive(uint64_t *barrier, int bytes);
 void pock_mbarrier_wait(uint64_t *barrier, int parity);
 void pock_tensor_copy(void *to, const pock_tensor_map *map, uint64_t *full, const int *at);

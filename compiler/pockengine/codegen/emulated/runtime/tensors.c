@@ -105,7 +105,14 @@ static void copy(int which) {
     }
 }
 
+static int seen; /* what was initialised of barriers, by the engine */
+
+void pock_mbarriers_seen(void) {
+    seen = 1;
+}
+
 void pock_tensor_copy(void *to, const pock_tensor_map *map, uint64_t *full, const int *at) {
+    check(seen, "a box is asked for before the engine sees barriers that are initialised");
     check(copies < MOST_COPIES, "a block has begun too many copies");
     check((uintptr_t)to % LINE == 0 && map->box[0] * map->itemsize == LINE, "a box is not of lines, or begins within one");
     begun[copies].to = to;
@@ -150,4 +157,5 @@ void pock_tensor_copy_both(void *to, const pock_tensor_map *map, uint64_t *full,
 
 void pock_tensor_copies_end(void) {
     check(!copies, "a block ends while copies to its memory are on their way");
+    seen = 0;
 }

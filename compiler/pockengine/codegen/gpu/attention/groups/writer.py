@@ -112,13 +112,16 @@ class GroupsWriter(RegisterWriter[GroupShape]):
             before = f"(uint64_t *)(POOL_LINES + {first})"
             for tile in self.tiles:
                 code.line(f"uint64_t *const {tile.name}_full = {before};")
-                code.line(f"uint64_t *const {tile.name}_empty = {tile.name}_full + {tile.stages};")
-                before = f"{tile.name}_empty + {tile.stages}"
+                before = f"{tile.name}_full + {tile.stages}"
+                if tile.stages > 1:
+                    code.line(f"uint64_t *const {tile.name}_empty = {before};")
+                    before = f"{tile.name}_empty + {tile.stages}"
             with code.block("if (THREAD == 0)"):
                 for tile in self.tiles:
                     with code.loop("i", tile.stages):
                         code.line(f"MBARRIER_INIT(&{tile.name}_full[i], {1 + tile.threads});")
-                        code.line(f"MBARRIER_INIT(&{tile.name}_empty[i], {self.shape.groups * GROUP // 32});")
+                        if tile.stages > 1:
+                            code.line(f"MBARRIER_INIT(&{tile.name}_empty[i], {self.shape.groups * GROUP // 32});")
                 code.line("MBARRIERS_SEEN;")
             code.line("BARRIER;")
             yield

@@ -27,7 +27,6 @@ from benchmarks.gpu.roofline import Roofline
 from benchmarks.gpu.rows import ROWS as MEASURED
 from benchmarks.peers.case import Case
 from benchmarks.peers.prepare import graph_of, recipe_of
-from benchmarks.workloads import WORKLOADS
 from pockengine.codegen import backends
 from pockengine.codegen.gpu.pace import gpu_of
 from pockengine.compile import Request, Scope, plan_programs
@@ -40,6 +39,8 @@ ROWS = (
 )  # fmt: skip
 OPENCL_TARGETS, OPENCL_FORMATS = ("snapdragon-8-gen-3-gpu", "mali-g610"), ("f32", "f16")
 OPENCL_ROWS = ("mobilenetv2-b1-full", "mobilenetv2-b8-full", "mobilenetv2-b8-last8")
+MEASURED_ALONE = ("bert-b32-full", "bert-b32-last4")
+"""Rows that have peers on a GPU, and no workload elsewhere."""
 KERNEL_HEAD = ("kernel", "GFLOP", "estimate, ms", "of the peak of its units")
 HEAD = ("step", "kernels", "GFLOP", "GB moved", "estimate, ms", "samples/s", "planned peak, MiB")
 
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _row(name: str, target: Target) -> list[str]:
     """Of a workload of `benchmarks.workloads`, or of a row that is measured on a GPU alone."""
     measured = {row.name: row for row in MEASURED}
-    if name in WORKLOADS:
+    if name not in MEASURED_ALONE:
         case = Case.named(name)
         graph, recipe, title, batch = graph_of(case), recipe_of(case), case.workload.title, case.workload.batch
     else:

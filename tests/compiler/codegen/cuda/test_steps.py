@@ -16,6 +16,7 @@ from tests.compiler.codegen.opencl.apart import apart
 from tests.compiler.models import zoo
 from tests.compiler.models.agreement import Agreement, compared, imported
 from tests.compiler.models.agreement import recipe as family_recipe
+from tests.compiler.models.test_families import TURNS
 from tests.compiler.models.test_ten_steps import OPTIMIZERS
 from tests.sweeps import some
 
@@ -49,9 +50,10 @@ FAMILIES = (
     ("ds_cnn", "full"), ("gru", "sparse"),
 )  # fmt: skip
 """Models at the size in which all of them are tested, and what is trained of each."""
+OTHERS = [(family, kind) for family, kind in TURNS if family not in dict(FAMILIES)]
 
 
-@pytest.mark.parametrize("family, kind", some(FAMILIES, 7))
+@pytest.mark.parametrize("family, kind", [*some(FAMILIES, 7), *some(OTHERS, 35)])
 def test_ten_steps_of_other_models(family: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Planned] = []
     one = imported(family)

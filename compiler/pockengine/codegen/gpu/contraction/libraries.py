@@ -53,8 +53,7 @@ def _operand(writer: Writer, name: str, compute: str) -> Matrices | None:
     if access.windows or not (as_stored or (compute in ("f32", "tf32") and writer.is_f32)):
         return None
     rows, columns = (axis, writer.part.k) if name == SIDES[0] else (writer.part.k, axis)
-    place = [one for one, _, _ in writer.operands].index(writer.pointer(access))
-    return _matrices(writer, place, writer.lies(access).dtype, access, rows, columns)
+    return _matrices(writer, writer.place_of(access), writer.lies(access).dtype, access, rows, columns)
 
 
 def _stored(writer: Writer, compute: str) -> Matrices | None:

@@ -107,8 +107,7 @@ def calls(node: Node, one: Filtered, products: Lowered, writer: Writer) -> tuple
     """What computes a node, whose products are made so, and the scratch memory that it takes."""
     image, taps, sums, end = one.places
     places = dict(zip(one.values, (image, taps, sums), strict=True))
-    names = [name for name, _, _ in writer.operands]
-    source, weight = (node.inputs[names.index(writer.pointer(access))] for access in _accesses(writer))
+    source, weight = (node.inputs[writer.place_of(access)] for access in _accesses(writer))
     made = [
         _moving(_image(one), (source,), (image,), one.values[0], one.transforms.points),
         _moving(_taps(one, weight.type), (weight,), (taps,), one.values[1], one.transforms.points),

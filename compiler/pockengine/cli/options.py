@@ -33,7 +33,7 @@ BackendName = Annotated[
     typer.Option(
         "--backend",
         metavar="{c|cuda|opencl|emulated|reference}",
-        help="What makes the program; default: as the target needs it. C; CUDA or OpenCL for a GPU, not tuned yet; "
+        help="What makes the program; default: as the target needs it. C; CUDA or OpenCL for a GPU; "
         "for tests: GPU kernels on a processor, numpy's functions.",
     ),
 ]
